@@ -1,0 +1,150 @@
+"""A collection: corpus, queries and relevance judgements of one split, as every later stage reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from foolsgold.collection.texts import Texts
+from foolsgold.errors import CollectionError
+from foolsgold.records import IntArray, LongArray
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Documents, the queries of one split that have a positive, and all their judgements.
+
+    judged_query, judged_doc: int32 (n_judgements), rows, sorted by (query, doc), each pair once;
+    grade: int32 (n_judgements). A judgement is a positive when its grade is at least `relevant_from`.
+    spec: how to load this collection again (the recipe's `collection` section), None when made in memory.
+    notes: what the reader chose or passed over, one sentence each, for the user to see.
+    """
+
+    name: str
+    split: str
+    documents: Texts
+    queries: Texts
+    judged_query: IntArray
+    judged_doc: IntArray
+    grade: IntArray
+    relevant_from: int = 1
+    spec: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return (
+            f"Collection({self.name!r}, split={self.split!r}: {len(self.documents):,} documents, "
+            f"{len(self.queries):,} queries, {len(self.positive_rows):,} positives)"
+        )
+
+    @cached_property
+    def positive_offsets(self) -> LongArray:
+        """int64 (n_queries + 1): the positives of query q are `positive_rows[offsets[q]:offsets[q + 1]]`."""
+        counts = np.bincount(self.judged_query[self._relevant], minlength=len(self.queries))
+        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    @cached_property
+    def positive_rows(self) -> IntArray:
+        """int32 (n_positives): document rows, by query, then row."""
+        return self.judged_doc[self._relevant]
+
+    @cached_property
+    def positive_query(self) -> IntArray:
+        """int32 (n_positives): the query row of each of `positive_rows`."""
+        return self.judged_query[self._relevant]
+
+    @cached_property
+    def _relevant(self) -> Any:
+        return self.grade >= self.relevant_from
+
+    def positives(self, query: int) -> IntArray:
+        """The document rows of one query's positives."""
+        return self.positive_rows[self.positive_offsets[query] : self.positive_offsets[query + 1]]
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of everything that mining reads: ids, texts, judgements. Hexadecimal."""
+        digest = sha256(self.documents.digest.encode() + self.queries.digest.encode())
+        for part in (self.judged_query, self.judged_doc, self.grade, np.asarray([self.relevant_from], np.int32)):
+            digest.update(np.ascontiguousarray(part, dtype=np.int32).tobytes())
+        return digest.hexdigest()
+
+    def with_extra_positives(self, query: IntArray, doc: IntArray) -> Collection:
+        """A new collection in which the given pairs (rows) are positives too; this one stays as it is.
+
+        A pair judged already keeps the higher of its grade and `relevant_from`.
+        """
+        grades: dict[tuple[int, int], int] = {
+            (int(q), int(d)): int(g) for q, d, g in zip(self.judged_query, self.judged_doc, self.grade, strict=True)
+        }
+        for q, d in zip(query.tolist(), doc.tolist(), strict=True):
+            grades[q, d] = max(grades.get((q, d), self.relevant_from), self.relevant_from)
+        return replace(self, **judgement_arrays(grades), spec=None)
+
+    @classmethod
+    def from_judgements(
+        cls,
+        *,
+        name: str,
+        split: str,
+        documents: Texts,
+        queries: Texts,
+        judgements: Mapping[tuple[str, str], int],
+        relevant_from: int = 1,
+        limit: int | None = None,
+        spec: Mapping[str, Any] | None = None,
+        notes: Iterable[str] = (),
+    ) -> Collection:
+        """From judgements by id, (query id, document id) -> grade.
+
+        Keeps the queries that have a positive, in the order of `queries`, the first `limit` of them; says in the notes
+        how many of the others were judged without a positive.
+
+        Raises:
+            CollectionError: an id that is not in the corpus or among the queries; no query with a positive.
+        """
+        notes = list(notes)
+        if len(documents) == 0:
+            raise CollectionError(f"{name}: the corpus is empty; mining needs documents to choose from")
+        by_query: dict[int, list[tuple[int, int]]] = {}
+        for (query_id, doc_id), grade in judgements.items():
+            query, doc = queries.rows.get(query_id), documents.rows.get(doc_id)
+            if query is None or doc is None:
+                what, missing = ("query", query_id) if query is None else ("document", doc_id)
+                raise CollectionError(f"{name}, split {split}: a judgement names {what} {missing!r}, which is not there")
+            by_query.setdefault(query, []).append((doc, grade))
+        useful = sorted(q for q, judged in by_query.items() if any(grade >= relevant_from for _, grade in judged))
+        if not useful:
+            raise CollectionError(
+                f"{name}, split {split}: no query has a positive (a grade of at least {relevant_from}); "
+                "name another split or set relevant_from lower"
+            )
+        if len(useful) < len(by_query):
+            notes.append(f"{len(by_query) - len(useful):,} judged queries have no positive and are left out")
+        kept = useful[:limit]
+        grades = {(row, doc): grade for row, query in enumerate(kept) for doc, grade in by_query[query]}
+        return cls(
+            name=name,
+            split=split,
+            documents=documents,
+            queries=queries.subset(kept),
+            **judgement_arrays(grades),
+            relevant_from=relevant_from,
+            spec=spec,
+            notes=tuple(notes),
+        )
+
+
+def judgement_arrays(grades: Mapping[tuple[int, int], int]) -> dict[str, IntArray]:
+    """(query row, document row) -> grade as the three sorted arrays of a Collection."""
+    pairs = sorted(grades)
+    return {
+        "judged_query": np.array([q for q, _ in pairs], dtype=np.int32),
+        "judged_doc": np.array([d for _, d in pairs], dtype=np.int32),
+        "grade": np.array([grades[pair] for pair in pairs], dtype=np.int32),
+    }

@@ -1,0 +1,34 @@
+"""What every encoder does, whatever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from foolsgold.progress import Advance
+from foolsgold.records import FloatArray
+
+Role = Literal["query", "document"]
+
+
+class Encoder(Protocol):
+    """Turns texts into vectors.
+
+    fingerprint: changes whenever the vectors could: weights' contents, tokeniser, max length, pooling, dtype.
+    similarity: how its vectors are meant to be compared.
+    """
+
+    fingerprint: str
+    dimension: int
+    similarity: Literal["cosine", "dot"]
+
+    def prompt(self, role: Role) -> str:
+        """What is put before each text of that role ('' for nothing)."""
+        ...
+
+    def encode(self, texts: Sequence[str], role: Role, advance: Advance) -> FloatArray:
+        """float32 (n, dimension), in the order of `texts`; of length 1 where the similarity is cosine.
+
+        `advance` is called with the number of texts done, as they are done.
+        """
+        ...

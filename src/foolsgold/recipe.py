@@ -1,0 +1,332 @@
+"""The recipe: everything a mining run depends on, as one validated object, from YAML, keywords or `--set` pairs.
+
+One model a stage, in the order of the stages. Every field has a default, and the defaults that matter say where they
+come from. An unknown key is an error that names the nearest known key.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from foolsgold.errors import RecipeError
+from foolsgold.records import Scale
+
+HARD_CAP = 8  # negatives a query; beyond about 8 the gain in training is gone and the false negatives are not
+
+SourceKind = Literal["random", "bm25", "dense", "sparse", "multivector", "run"]
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class _Stage(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CollectionSpec(_Stage):
+    """Where corpus, queries and judgements come from: exactly one of the first five."""
+
+    beir: str | None = Field(None, description="folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv")
+    pairs: str | PairsSpec | None = Field(None, description="(query, positive) rows: jsonl, parquet, csv, tsv, or a saved Dataset")
+    hf: str | None = Field(None, description="a dataset of (query, positive) rows on the Hugging Face hub")
+    ir_datasets: str | None = Field(None, description="a dataset known to the ir_datasets package")
+    demo: bool | None = Field(None, description="the docstrings of the installed Python packages")
+    split: str | None = Field(None, description="which judgements or rows to mine for (default: train)")
+    relevant_from: int = Field(1, description="the lowest grade that makes a judged document a positive")
+    limit: int | None = Field(None, ge=1, description="mine only for the first so many queries")
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        named = [kind for kind in ("beir", "pairs", "hf", "ir_datasets", "demo") if getattr(self, kind)]
+        if len(named) != 1:
+            raise ValueError(f"name one of beir, pairs, hf, ir_datasets, demo (got {', '.join(named) or 'none'})")
+        return self
+
+
+class PairsSpec(_Stage):
+    """A file of (query, positive) rows and which of its columns are which (inferred from the usual names if null)."""
+
+    path: str
+    anchor: str | None = None
+    positive: str | None = None
+    corpus: str | None = Field(None, description="more documents to choose from: jsonl, parquet, csv, tsv or txt")
+
+
+class ModelSpec(_Stage):
+    """An embedding model: a hub id, a local folder, or package:NAME/SUBPATH."""
+
+    model: str
+    query_prompt: str | None = Field(None, description="put before each query; null: the model's own, if it has one")
+    document_prompt: str | None = Field(None, description="put before each document; null: the model's own")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    max_length: int | None = Field(None, ge=1, description="tokens a text is cut to; null: the model's own limit")
+    pooling: Literal["auto", "cls", "mean"] = Field("auto", description="only for ONNX folders that do not say")
+    similarity: Literal["auto", "cosine", "dot"] = Field("auto", description="auto: the model's own, else cosine")
+    batch_size: int | None = Field(None, ge=1)
+    device: str | None = Field(None, description="torch device; null: the best there is")
+    trust_remote_code: bool = Field(False, description="run Python code that a hub model brings with it")
+
+
+class TeacherSpec(_Stage):
+    """What scores (query, document) pairs to tell negatives from false negatives."""
+
+    model: str = Field(
+        "cross-encoder/ms-marco-MiniLM-L-12-v2",
+        description="a hub id, a folder, package:NAME/SUBPATH, or module:function for kind callable",
+    )
+    kind: Literal["auto", "cross_encoder", "onnx", "bi_encoder", "multivector", "callable"] = "auto"
+    scale: Scale = Field("probability", description="the scale that scores and thresholds are in")
+    max_length: int = Field(512, ge=1, description="tokens a pair is cut to")
+    prompt: str | None = Field(None, description="put before each query")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    batch_size: int | None = Field(None, ge=1)
+    device: str | None = None
+    trust_remote_code: bool = False
+    exhaustive: bool = Field(False, description="score every candidate, not only those that decide (design, section 8)")
+
+
+class SourceSpec(_Stage):
+    """One source: how deep it looks, and how many of a query's negatives are its to give."""
+
+    kind: SourceKind | None = Field(None, description="null: the source's own name is its kind")
+    depth: int = Field(100, ge=1, description="candidates retrieved a query")
+    quota: int | None = Field(None, ge=0, description="negatives a query from this source; null: an equal share")
+    window: tuple[int, int] | None = Field(
+        None, description="ranks [from, to) to choose from, counted after known positives are excluded"
+    )
+    # dense, sparse, multivector
+    model: str | None = Field(None, description="null: the recipe's retriever")
+    # bm25
+    language: str = Field("english", description="stemmer and stop words; 'none' for neither")
+    tokenizer: Literal["word", "bigram"] = Field("word", description="bigram: character bigrams, for Chinese, Japanese")
+    method: Literal["lucene", "robertson", "atire", "bm25l", "bm25+"] = "lucene"
+    k1: float = Field(1.5, ge=0.0, description="bm25s's default")
+    b: Fraction = Field(0.75, description="bm25s's default")
+    # run
+    path: str | None = Field(None, description="TREC run file or parquet (query_id, doc_id, score)")
+
+    @field_validator("window")
+    @classmethod
+    def _window_is_not_empty(cls, window: tuple[int, int] | None) -> tuple[int, int] | None:
+        if window is not None and not 0 <= window[0] < window[1]:
+            raise ValueError(f"a window [from, to) needs 0 <= from < to, not {list(window)}")
+        return window
+
+
+class ExcludeSpec(_Stage):
+    """What is dropped before a teacher looks at it, beside known positives and their duplicates."""
+
+    near_duplicate: Fraction | None = Field(
+        0.95, description="a candidate whose character 5-shingles have this Jaccard similarity to a positive's; null: off"
+    )
+    near_duplicate_cosine: Fraction | None = Field(
+        0.98, description="the same by the cosine of the dense source's vectors, where there is one; null: off"
+    )
+
+
+class DecideSpec(_Stage):
+    """Zones: which scores make a negative, which a false negative. Thresholds are on the teacher's declared scale."""
+
+    negative_below: float | None = Field(0.3, description="below: negative")
+    positive_above: float | None = Field(0.7, description="above: false negative; between the two: ambiguous")
+    ambiguous: Literal["skip", "weight"] = Field(
+        "skip", description="weight: may be selected, with a weight from 1 at negative_below to 0 at positive_above"
+    )
+    relative_margin: Fraction | None = Field(
+        None, description="0.95 keeps candidates up to 95 % of the positive's score (sign-safe)"
+    )
+    absolute_margin: float | None = Field(None, ge=0.0, description="0.1 keeps candidates 0.1 below the positive's score")
+    positive_percentile: Annotated[float, Field(ge=0.0, le=100.0)] | None = Field(
+        None, description="5 keeps candidates below the 5th percentile of all positives' scores"
+    )
+    positive_reference: Literal["min", "max", "mean", "each"] = Field(
+        "min", description="which positive a margin is measured from; each: mined for every positive apart"
+    )
+
+    @model_validator(mode="after")
+    def _thresholds_in_order(self) -> Self:
+        low, high = self.negative_below, self.positive_above
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"negative_below ({low}) must not be above positive_above ({high})")
+        if self.ambiguous == "weight" and (low is None or high is None):
+            raise ValueError("ambiguous: weight needs both negative_below and positive_above")
+        return self
+
+    @property
+    def has_margin(self) -> bool:
+        """Whether any rule compares a candidate with its query's positive."""
+        return self.relative_margin is not None or self.absolute_margin is not None
+
+
+class SelectSpec(_Stage):
+    """Which of a query's negatives are taken, and how many."""
+
+    strategy: Literal["top", "random", "simans", "log_random", "stratified"] = Field(
+        "random", description="random keeps out-of-domain quality where top loses it (design, section 6)"
+    )
+    per_query: int = Field(7, ge=1)
+    cap: int = Field(HARD_CAP, ge=1, description="per_query may not be above this; raise both if you mean it")
+    backfill: bool = Field(True, description="what one source cannot give may come from the others")
+    simans_a: float = Field(0.5, ge=0.0, description="p ~ exp(-a (s - s_positive - b)^2); SimANS's published code: 0.5")
+    simans_b: float = Field(0.0, description="the same; SimANS's published code: 0")
+    strata: int = Field(4, ge=1, description="bands of the retriever's score that strategy stratified draws from in turn")
+
+    @model_validator(mode="after")
+    def _under_the_cap(self) -> Self:
+        if self.per_query > self.cap:
+            raise ValueError(f"per_query is {self.per_query} but the cap is {self.cap}; set cap: {self.per_query} if you mean it")
+        return self
+
+
+class AuditSpec(_Stage):
+    """Gates on the mined set."""
+
+    min_mean_margin: float | None = Field(2.0, description="mean of positive minus negative teacher score, in logits")
+    max_inverted: Fraction | None = Field(0.05, description="share of negatives that the teacher scores above their positive")
+
+
+class Recipe(_Stage):
+    """One mining run, whole. Two runs of the same recipe on the same collection give the same bytes."""
+
+    collection: CollectionSpec | None = None
+    retriever: ModelSpec | None = Field(
+        default_factory=lambda: ModelSpec(model="sentence-transformers/all-MiniLM-L6-v2")
+    )
+    teacher: TeacherSpec | None = Field(default_factory=TeacherSpec)
+    sources: dict[str, SourceSpec] = Field(
+        default_factory=lambda: {"bm25": SourceSpec(quota=3), "dense": SourceSpec(quota=4, window=(0, 100))}
+    )
+    exclude: ExcludeSpec = Field(default_factory=ExcludeSpec)
+    decide: DecideSpec = Field(default_factory=DecideSpec)
+    select: SelectSpec = Field(default_factory=SelectSpec)
+    relabel: bool = Field(False, description="false negatives above positive_above become positives of a new collection")
+    audit: AuditSpec = Field(default_factory=AuditSpec)
+    seed: int = Field(13, ge=0)
+
+    @field_validator("sources", mode="before")
+    @classmethod
+    def _empty_section_means_defaults(cls, sources: Any) -> Any:
+        if isinstance(sources, Mapping):
+            return {name: {} if spec is None else spec for name, spec in sources.items()}
+        return sources
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not self.sources:
+            raise ValueError("sources is empty; name at least one, such as bm25 or dense")
+        kinds = SourceKind.__args__  # type: ignore[attr-defined]
+        for name, spec in self.sources.items():
+            if not name.replace("_", "").isalnum():
+                raise ValueError(f"sources.{name}: a source's name is letters, digits and _")
+            if spec.kind is None and name not in kinds:
+                near = _nearest(name, kinds)
+                raise ValueError(f"sources.{name}: unknown source{near}; another name needs its kind: {', '.join(kinds)}")
+            if self.kind_of(name) == "run" and spec.path is None:
+                raise ValueError(f"sources.{name}: a run needs its path")
+            if self.kind_of(name) in ("sparse", "multivector") and spec.model is None:
+                raise ValueError(f"sources.{name}: a {self.kind_of(name)} source needs its model")
+            if self.kind_of(name) == "dense" and spec.model is None and self.retriever is None:
+                raise ValueError(f"sources.{name}: a dense source needs a model here or a retriever")
+        if self.teacher is not None and self.teacher.scale == "probability":
+            for field in ("negative_below", "positive_above"):
+                value = getattr(self.decide, field)
+                if value is not None and not 0.0 <= value <= 1.0:
+                    raise ValueError(
+                        f"decide.{field} is {value}, but the teacher's scale is probability (0 to 1); "
+                        "set teacher.scale: logit if the threshold is a logit"
+                    )
+        return self
+
+    def kind_of(self, source: str) -> SourceKind:
+        """The kind of one of `sources`, from its spec or else its name."""
+        return self.sources[source].kind or source  # type: ignore[return-value]
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Self:
+        """Read a YAML file.
+
+        Raises:
+            RecipeError: no such file, not YAML, an unknown key, a value that cannot be.
+        """
+        path = Path(path)
+        try:
+            loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RecipeError(f"{path}: no such recipe; `foolsgold init {path}` writes one") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise RecipeError(f"{path}: cannot be read ({error})") from None
+        except yaml.YAMLError as error:
+            raise RecipeError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+        if loaded is None:
+            loaded = {}
+        if not isinstance(loaded, dict):
+            raise RecipeError(f"{path}: a recipe is a mapping of sections, not {type(loaded).__name__}")
+        return cls.build(loaded, where=f"{path}: ")
+
+    @classmethod
+    def build(cls, values: Mapping[str, Any], where: str = "") -> Self:
+        """Validate plain values, as from YAML.
+
+        Raises:
+            RecipeError: with every problem found, each naming its field.
+        """
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise RecipeError("\n".join(f"{where}{_sentence(cls, problem)}" for problem in error.errors())) from None
+
+    def to_yaml(self) -> str:
+        """The whole recipe, defaults included, as YAML."""
+        return str(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+
+    def with_values(self, overrides: Mapping[str, Any]) -> Self:
+        """A copy with fields replaced, each named by its path: {"decide.negative_below": 0.2}.
+
+        Raises:
+            RecipeError: as `build`.
+        """
+        values = self.model_dump()
+        for path, value in overrides.items():
+            *sections, field = path.split(".")
+            target = values
+            for section in sections:
+                if target.get(section) is None:
+                    target[section] = {}
+                target = target[section]
+                if not isinstance(target, dict):
+                    raise RecipeError(f"{path}: {section} is not a section")
+            target[field] = value
+        return self.build(values)
+
+
+def _sentence(model: type[BaseModel], problem: Any) -> str:
+    path = [str(part) for part in problem["loc"]]
+    where = ".".join(path)
+    if problem["type"] == "extra_forbidden":
+        return f"{where}: unknown field{_nearest(path[-1], _fields_at(model, path[:-1]))}"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message
+
+
+def _fields_at(model: type[BaseModel], path: list[str]) -> list[str]:
+    """The field names of the section that `path` leads to."""
+    schema = model.model_json_schema()
+    here: dict[str, Any] = schema
+    for part in path:
+        here = here.get("properties", {}).get(part) or here.get("additionalProperties") or here
+        for option in (here, *here.get("anyOf", ())):
+            if "$ref" in option:
+                here = schema["$defs"][option["$ref"].rsplit("/", 1)[1]]
+    return list(here.get("properties", {}))
+
+
+def _nearest(name: str, known: Any) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else f" (known: {', '.join(known)})"
+
+
+CollectionSpec.model_rebuild()
