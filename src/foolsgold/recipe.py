@@ -17,6 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from foolsgold.errors import RecipeError
 from foolsgold.records import Scale
 
+_OWN_FIELDS = {  # fields of a source that only some kinds have
+    "model": ("dense", "sparse", "multivector"),
+    **dict.fromkeys(("language", "tokenizer", "method", "k1", "b"), ("bm25",)),
+    "path": ("run",),
+}
 HARD_CAP = 8  # negatives a query; beyond about 8 the gain in training is gone and the false negatives are not
 
 SourceKind = Literal["random", "bm25", "dense", "sparse", "multivector", "run"]
@@ -27,26 +32,6 @@ class _Stage(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class CollectionSpec(_Stage):
-    """Where corpus, queries and judgements come from: exactly one of the first five."""
-
-    beir: str | None = Field(None, description="folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv")
-    pairs: str | PairsSpec | None = Field(None, description="(query, positive) rows: jsonl, parquet, csv, tsv, or a saved Dataset")
-    hf: str | None = Field(None, description="a dataset of (query, positive) rows on the Hugging Face hub")
-    ir_datasets: str | None = Field(None, description="a dataset known to the ir_datasets package")
-    demo: bool | None = Field(None, description="the docstrings of the installed Python packages")
-    split: str | None = Field(None, description="which judgements or rows to mine for (default: train)")
-    relevant_from: int = Field(1, description="the lowest grade that makes a judged document a positive")
-    limit: int | None = Field(None, ge=1, description="mine only for the first so many queries")
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        named = [kind for kind in ("beir", "pairs", "hf", "ir_datasets", "demo") if getattr(self, kind)]
-        if len(named) != 1:
-            raise ValueError(f"name one of beir, pairs, hf, ir_datasets, demo (got {', '.join(named) or 'none'})")
-        return self
-
-
 class PairsSpec(_Stage):
     """A file of (query, positive) rows and which of its columns are which (inferred from the usual names if null)."""
 
@@ -54,6 +39,31 @@ class PairsSpec(_Stage):
     anchor: str | None = None
     positive: str | None = None
     corpus: str | None = Field(None, description="more documents to choose from: jsonl, parquet, csv, tsv or txt")
+
+
+class CollectionSpec(_Stage):
+    """Where corpus, queries and judgements come from: exactly one of the first five."""
+
+    beir: str | None = Field(None, description="folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv")
+    pairs: PairsSpec | None = Field(None, description="(query, positive) rows: jsonl, parquet, csv, tsv, or a saved Dataset")
+    hf: str | None = Field(None, description="a dataset of (query, positive) rows on the Hugging Face hub")
+    ir_datasets: str | None = Field(None, description="a dataset known to the ir_datasets package")
+    demo: bool | None = Field(None, description="the docstrings of the installed Python packages")
+    split: str | None = Field(None, description="which judgements or rows to mine for (default: train)")
+    relevant_from: int = Field(1, description="the lowest grade that makes a judged document a positive")
+    limit: int | None = Field(None, ge=1, description="mine only for the first so many queries")
+
+    @field_validator("pairs", mode="before")
+    @classmethod
+    def _a_path_is_enough(cls, pairs: Any) -> Any:
+        return {"path": pairs} if isinstance(pairs, str) else pairs
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        named = [kind for kind in ("beir", "pairs", "hf", "ir_datasets", "demo") if getattr(self, kind)]
+        if len(named) != 1:
+            raise ValueError(f"name one of beir, pairs, hf, ir_datasets, demo (got {', '.join(named) or 'none'})")
+        return self
 
 
 class ModelSpec(_Stage):
@@ -225,6 +235,10 @@ class Recipe(_Stage):
             if spec.kind is None and name not in kinds:
                 near = _nearest(name, kinds)
                 raise ValueError(f"sources.{name}: unknown source{near}; another name needs its kind: {', '.join(kinds)}")
+            for field in spec.model_fields_set:
+                owners = _OWN_FIELDS.get(field, kinds)
+                if self.kind_of(name) not in owners and getattr(spec, field) != SourceSpec.model_fields[field].default:
+                    raise ValueError(f"sources.{name}.{field}: only a {' or '.join(owners)} source has this field")
             if self.kind_of(name) == "run" and spec.path is None:
                 raise ValueError(f"sources.{name}: a run needs its path")
             if self.kind_of(name) in ("sparse", "multivector") and spec.model is None:
@@ -328,5 +342,3 @@ def _nearest(name: str, known: Any) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else f" (known: {', '.join(known)})"
 
-
-CollectionSpec.model_rebuild()

@@ -52,8 +52,8 @@ class Column:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, rows: npt.NDArray[Any]) -> Column:
-        """The given rows (int indices or a bool mask), in that order."""
+    def take(self, rows: npt.NDArray[Any] | slice) -> Column:
+        """The given rows (int indices, a bool mask or a slice), in that order."""
         return Column(self.values[rows], self.valid[rows])
 
     def to_arrow(self) -> pa.Array:
@@ -111,6 +111,15 @@ class Pool:
     def __len__(self) -> int:
         return len(self.query)
 
+    def take(self, rows: npt.NDArray[Any]) -> Pool:
+        """The candidates of the given rows (int indices or a bool mask), in that order."""
+        return Pool(
+            query=self.query[rows],
+            doc=self.doc[rows],
+            ranks={source: rank.take(rows) for source, rank in self.ranks.items()},
+            scores={source: score.take(rows) for source, score in self.scores.items()},
+        )
+
 
 @dataclass(frozen=True)
 class Verdicts:
@@ -141,6 +150,7 @@ REASONS: tuple[str, ...] = (
     "above_positive_percentile",
     "within_absolute_margin",
     "within_relative_margin",
+    "passed_every_rule",
     "no_filter",
     "not_needed",
 )
@@ -185,17 +195,45 @@ def negatives_schema(sources: list[str]) -> pa.Schema:
     )
 
 
+QUERY_COUNTS = (
+    "candidates",
+    "excluded",
+    "negative",
+    "ambiguous",
+    "false_negative",
+    "unscored",
+    "eligible",  # negatives, and ambiguous ones that have a weight
+    "selected",
+    "over_budget",
+    "shortfall",
+)
+
+
 def queries_schema() -> pa.Schema:
-    """One row for every query (with `positive_reference: each`, every query and positive): its counts and flags."""
-    counts = ("candidates", "excluded", *(zone.label for zone in Zone if zone is not Zone.EXCLUDED), "selected",
-              "over_budget", "shortfall")
+    """One row for every query (with `positive_reference: each`, every query and positive): its counts and flags.
+
+    positive_below_negative: the teacher scores a selected negative above the positive, so one of the two is mislabelled.
+    """
     return pa.schema(
         [
             pa.field("query_id", _ID, nullable=False),
             pa.field("positive_id", _ID),
-            *(pa.field(name, pa.int32(), nullable=False) for name in counts),
+            *(pa.field(name, pa.int32(), nullable=False) for name in QUERY_COUNTS),
             pa.field("positive_score", pa.float32()),
             pa.field("positive_below_negative", pa.bool_(), nullable=False),
+        ]
+    )
+
+
+def positives_schema(sources: list[str]) -> pa.Schema:
+    """One row for every known positive: its grade, and the scores of those sources and that teacher that can score it."""
+    return pa.schema(
+        [
+            pa.field("query_id", _ID, nullable=False),
+            pa.field("doc_id", _ID, nullable=False),
+            pa.field("grade", pa.int32(), nullable=False),
+            *(pa.field(f"{source}_score", pa.float32()) for source in sources),
+            pa.field("teacher_score", pa.float32()),
         ]
     )
 
@@ -206,6 +244,11 @@ def _source_fields(sources: list[str]) -> list[pa.Field]:
         for source in sources
         for field in (pa.field(f"{source}_rank", pa.int32()), pa.field(f"{source}_score", pa.float32()))
     ]
+
+
+def pair_keys(query: npt.NDArray[Any], doc: npt.NDArray[Any]) -> LongArray:
+    """int64 (n): one number for each (query row, document row), ordered by query, then document."""
+    return (query.astype(np.int64) << 32) | doc.astype(np.int64)
 
 
 def text_key(text: str) -> bytes:

@@ -59,6 +59,11 @@ class Collection:
         return self.judged_query[self._relevant]
 
     @cached_property
+    def positive_grade(self) -> IntArray:
+        """int32 (n_positives): the grade of each of `positive_rows`."""
+        return self.grade[self._relevant]
+
+    @cached_property
     def _relevant(self) -> Any:
         return self.grade >= self.relevant_from
 
@@ -111,9 +116,11 @@ class Collection:
         notes = list(notes)
         if len(documents) == 0:
             raise CollectionError(f"{name}: the corpus is empty; mining needs documents to choose from")
+        query_rows = queries.find(query_id for query_id, _ in judgements)
+        doc_rows = documents.find(doc_id for _, doc_id in judgements)
         by_query: dict[int, list[tuple[int, int]]] = {}
         for (query_id, doc_id), grade in judgements.items():
-            query, doc = queries.rows.get(query_id), documents.rows.get(doc_id)
+            query, doc = query_rows.get(query_id), doc_rows.get(doc_id)
             if query is None or doc is None:
                 what, missing = ("query", query_id) if query is None else ("document", doc_id)
                 raise CollectionError(f"{name}, split {split}: a judgement names {what} {missing!r}, which is not there")

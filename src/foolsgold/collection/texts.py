@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b, sha256
 from typing import Any
@@ -11,45 +12,52 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from foolsgold.records import IntArray
 
 _BATCH = 65_536
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 class Texts:
     """n texts with their ids. A text is named by its row everywhere else.
 
-    ids, texts: Arrow string arrays of n rows, in memory or mapped from a file.
+    ids, texts: Arrow string arrays of n rows without nulls, in memory or mapped from a file.
     """
 
     def __init__(self, ids: pa.ChunkedArray, texts: pa.ChunkedArray) -> None:
-        self.ids = ids
-        self.texts = texts
+        if len(ids) != len(texts):
+            raise ValueError(f"{len(ids)} ids but {len(texts)} texts")
+        self.ids = _large(ids)
+        self.texts = _large(texts)
 
     @classmethod
     def from_lists(cls, ids: Iterable[str], texts: Iterable[str]) -> Texts:
         """From Python strings, of the same number."""
-        return cls(
-            pa.chunked_array([pa.array(list(ids), pa.large_string())]),
-            pa.chunked_array([pa.array(list(texts), pa.large_string())]),
-        )
+        return cls(pa.chunked_array([strings(list(ids))]), pa.chunked_array([strings(list(texts))]))
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def take(self, rows: Sequence[int] | npt.NDArray[Any]) -> list[str]:
         """The texts of the given rows, in that order."""
-        return list(self.texts.take(pa.array(rows, pa.int64())).to_pylist())
+        return list(_take(self.texts, rows).to_pylist())
 
     def take_ids(self, rows: Sequence[int] | npt.NDArray[Any]) -> list[str]:
         """The ids of the given rows, in that order."""
-        return list(self.ids.take(pa.array(rows, pa.int64())).to_pylist())
+        return list(_take(self.ids, rows).to_pylist())
 
     def subset(self, rows: Sequence[int] | npt.NDArray[Any]) -> Texts:
-        """A new Texts with the given rows, in that order."""
-        chosen = pa.array(rows, pa.int64())
-        return Texts(self.ids.take(chosen), self.texts.take(chosen))
+        """A new Texts with the given rows, in that order, in memory."""
+        return Texts(pa.chunked_array([_take(self.ids, rows)]), pa.chunked_array([_take(self.texts, rows)]))
+
+    def followed_by(self, others: Texts) -> Texts:
+        """A new Texts with all of these and then all of `others`; nothing is copied."""
+        return Texts(
+            pa.chunked_array([*self.ids.chunks, *others.ids.chunks], pa.large_string()),
+            pa.chunked_array([*self.texts.chunks, *others.texts.chunks], pa.large_string()),
+        )
 
     def batches(self, size: int = _BATCH) -> Iterable[list[str]]:
         """All texts in row order, `size` at a time, so that the whole corpus is never in Python memory."""
@@ -58,42 +66,107 @@ class Texts:
 
     @cached_property
     def rows(self) -> dict[str, int]:
-        """The row of each id."""
+        """The row of each id: a Python dict of all of them. To look up some of many, `find` needs far less memory."""
         return {key: row for row, key in enumerate(self.ids.to_pylist())}
+
+    def find(self, ids: Iterable[str]) -> dict[str, int]:
+        """The row of each of the given ids that is there. One pass over the ids' column, in Arrow."""
+        return _find(self.ids, ids)
+
+    def find_texts(self, texts: Iterable[str]) -> dict[str, int]:
+        """The first row of each of the given texts that is there, exactly as it is."""
+        return _find(self.texts, texts)
 
     @cached_property
     def passage(self) -> IntArray:
         """int32 (n): the first row with the same normalised text. Rows of equal passage are one passage (rule 9)."""
-        first: dict[bytes, int] = {}
-        passage = np.empty(len(self), dtype=np.int32)
-        row = 0
+        keys = bytearray()
         for batch in self.batches():
             for text in batch:
-                key = blake2b(normalise(text).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-                passage[row] = first.setdefault(key, row)
-                row += 1
+                keys += blake2b(normalise(text).encode("utf-8"), digest_size=16).digest()
+        halves = np.frombuffer(keys, dtype=np.uint64).reshape(-1, 2)
+        order = np.lexsort((halves[:, 1], halves[:, 0]))  # stable: rows of equal key stay in ascending order
+        first = np.ones(len(self), dtype=np.bool_)
+        first[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
+        passage = np.empty(len(self), dtype=np.int32)
+        passage[order] = order[first][np.cumsum(first) - 1]
         return passage
 
     @cached_property
     def lengths(self) -> IntArray:
         """int32 (n): characters of each text."""
-        import pyarrow.compute as pc
-
         return np.asarray(pc.utf8_length(self.texts)).astype(np.int32)
 
     @cached_property
+    def n_empty(self) -> int:
+        """How many texts have no character."""
+        return int(np.count_nonzero(np.asarray(pc.binary_length(self.texts)) == 0))
+
+    @cached_property
     def digest(self) -> str:
-        """A hash of all ids and texts, hexadecimal."""
+        """A hash of all ids and texts, hexadecimal; it does not depend on how they are chunked."""
         digest = sha256()
         for column in (self.ids, self.texts):
-            for start in range(0, len(self), _BATCH):
-                for text in column.slice(start, _BATCH).to_pylist():
-                    encoded = text.encode("utf-8", "surrogatepass")
-                    digest.update(len(encoded).to_bytes(8, "little"))
-                    digest.update(encoded)
+            for start in range(0, len(column), _BATCH):
+                for part in _bytes_of(pa.concat_arrays(column.slice(start, _BATCH).chunks)):
+                    digest.update(part)
         return digest.hexdigest()
 
 
 def normalise(text: str) -> str:
     """A text as compared for equality: NFKC, case folded, white space collapsed (design, rule 9)."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def strings(values: list[str]) -> pa.Array:
+    r"""Python strings as an Arrow array.
+
+    Half a surrogate pair (a JSON escape such as \ud83d cut off from its other half) is no character and cannot be
+    stored; it becomes U+FFFD.
+    """
+    try:
+        return pa.array(values, pa.large_string())
+    except UnicodeEncodeError:
+        return pa.array([_HALF_PAIR.sub("\ufffd", value) for value in values], pa.large_string())
+
+
+def _large(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column if column.type == pa.large_string() else column.cast(pa.large_string())
+
+
+def _take(column: pa.ChunkedArray, rows: Sequence[int] | npt.NDArray[Any]) -> pa.Array:
+    """The given rows of a column, chunk by chunk: Arrow's own take first copies all chunks into one."""
+    wanted = np.asarray(rows, dtype=np.int64)
+    if not len(wanted):
+        return pa.array([], column.type)
+    ends = np.cumsum([len(chunk) for chunk in column.chunks])
+    if wanted.min() < 0 or wanted.max() >= len(column):
+        raise IndexError(f"rows {wanted.min()} to {wanted.max()} of a column of {len(column)}")
+    chunk_of = np.searchsorted(ends, wanted, side="right")
+    order = np.argsort(chunk_of, kind="stable")
+    used, counts = np.unique(chunk_of, return_counts=True)
+    pieces = []
+    for number, mine in zip(used.tolist(), np.split(order, np.cumsum(counts)[:-1]), strict=True):
+        chunk = column.chunk(number)
+        pieces.append(chunk.take(pa.array(wanted[mine] - (ends[number] - len(chunk)))))
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return pa.concat_arrays(pieces).take(pa.array(back))
+
+
+def _find(column: pa.ChunkedArray, values: Iterable[str]) -> dict[str, int]:
+    asked = strings(list(dict.fromkeys(values)))
+    rows = np.flatnonzero(np.asarray(pc.is_in(column, value_set=asked)))
+    found: dict[str, int] = {}
+    for value, row in zip(_take(column, rows).to_pylist(), rows.tolist(), strict=True):
+        found.setdefault(value, row)
+    return found
+
+
+def _bytes_of(array: pa.Array) -> Iterator[Any]:
+    """What a string array holds, whatever its offsets: the length of each text, then all of them in a row."""
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
+    yield np.diff(bounds).tobytes()
+    if data is not None:
+        yield memoryview(data)[bounds[0] : bounds[-1]]

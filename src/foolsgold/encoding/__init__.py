@@ -1,0 +1,1 @@
+"""Turning texts into vectors: names of models, what runs them, and the store of what they made."""

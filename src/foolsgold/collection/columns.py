@@ -1,0 +1,130 @@
+"""Which column of a table of pairs is which: as named, or by the usual names, and never by a guess between two."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection as Sized
+from dataclasses import dataclass
+
+from foolsgold.collection.corpus import Layout
+from foolsgold.errors import CollectionError
+
+ANCHORS = ("anchor", "query", "question", "sentence1", "query_text", "question_text", "user_input")
+POSITIVES = (
+    "positive", "positives", "pos", "positive_passages", "positive_passage", "positive_text", "answer", "answers",
+    "passage", "passages", "document", "documents", "doc", "context", "contexts", "response", "sentence2", "text",
+)  # fmt: skip
+QUERY_IDS = ("query_id", "query-id", "qid", "queryid", "question_id", "anchor_id")
+DOC_IDS = (
+    "doc_id", "doc-id", "docid", "pid", "passage_id", "document_id", "corpus_id", "corpus-id", "positive_id",
+)  # fmt: skip
+LABEL = "label"
+CORPUS_TEXTS = ("text", "contents", "content", "passage", "document", "body")
+CORPUS_IDS = ("_id", "id", "doc_id", "docid", "pid", "passage_id", "document_id", "corpus_id")
+_NEGATIVE = re.compile(r"(hard_)?(neg|negatives?)(_passages?)?(_\d+)?")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of one table of pairs; null where there is none. `negatives` only add documents to the corpus."""
+
+    anchor: str
+    positive: str
+    query_id: str | None
+    doc_id: str | None
+    label: str | None
+    negatives: tuple[str, ...]
+
+    @property
+    def used(self) -> list[str]:
+        """All columns that are read."""
+        named = (self.anchor, self.positive, self.query_id, self.doc_id, self.label, *self.negatives)
+        return [column for column in named if column is not None]
+
+    def note(self, there: tuple[str, ...]) -> str:
+        """What was chosen and what is not read, for the user to see."""
+        chosen = [f"{self.anchor!r} is the query", f"{self.positive!r} the positive"]
+        chosen += [f"{self.query_id!r} the query's id"] if self.query_id else []
+        chosen += [f"{self.doc_id!r} the positive's id"] if self.doc_id else []
+        chosen += [f"{self.label!r} 1 or 0 for a positive or not"] if self.label else []
+        if self.negatives:
+            chosen.append(f"{', '.join(map(repr, self.negatives))} more documents for the corpus")
+        unread = [column for column in there if column not in self.used]
+        return f"columns: {', '.join(chosen)}" + (f"; not read: {', '.join(map(repr, unread))}" if unread else "")
+
+
+def choose_columns(name: str, there: tuple[str, ...], anchor: str | None, positive: str | None) -> Columns:
+    """The columns of the table `name` that has the columns `there`; `anchor`, `positive`: as the user named them.
+
+    Raises:
+        CollectionError: a named column is not there, or none, or several, have a usual name.
+    """
+    doubled = sorted({column for column in there if there.count(column) > 1})
+    if doubled:
+        raise CollectionError(f"{name}: two columns are called {doubled[0]!r}; rename one")
+    query = _named(name, there, "anchor", anchor) or _usual(name, there, "anchor", ANCHORS, besides=(positive,))
+    document = _named(name, there, "positive", positive) or _usual(name, there, "positive", POSITIVES, besides=(query,))
+    if query == document:
+        raise CollectionError(f"{name}: anchor and positive are both the column {query!r}; name two columns")
+    taken = (query, document)
+    return Columns(
+        anchor=query,
+        positive=document,
+        query_id=_only(there, QUERY_IDS, taken),
+        doc_id=_only(there, DOC_IDS, taken),
+        label=_only(there, (LABEL,), taken),
+        negatives=tuple(c for c in there if c not in taken and _NEGATIVE.fullmatch(c.lower())),
+    )
+
+
+def choose_corpus_layout(name: str, there: tuple[str, ...]) -> Layout:
+    """The columns of a corpus: its text, its id if it has one, its title if it has one.
+
+    Raises:
+        CollectionError: no column, or several, look like the text.
+    """
+    texts = ["text"] if "text" in there else [column for column in there if column in CORPUS_TEXTS]
+    if len(texts) != 1:
+        why = f"{_list(tuple(texts), ' and ')} could each be" if texts else "no column looks like"
+        raise CollectionError(f"{name}: {why} the documents' text (columns: {_list(there)}); call that column 'text'")
+    own_id = next((column for column in CORPUS_IDS if column in there), None)
+    return Layout(id=own_id, title="title" if "title" in there else None, text=texts[0], number_ids=True)
+
+
+def nearest(word: str, known: Sized[str]) -> str | None:
+    """The known word that `word` may have been meant to be."""
+    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.6)), None)
+
+
+def _named(name: str, there: tuple[str, ...], role: str, column: str | None) -> str | None:
+    if column is None or column in there:
+        return column
+    near = nearest(column, there)
+    hint = f"did you mean {near!r}? " if near else ""
+    raise CollectionError(f"{name}: no column {column!r} for the {role}; {hint}(columns: {_list(there)})")
+
+
+def _usual(name: str, there: tuple[str, ...], role: str, usual: tuple[str, ...], besides: tuple[str | None, ...]) -> str:
+    found = _matching(there, usual, besides)
+    if len(found) == 1:
+        return found[0]
+    why = f"{_list(tuple(found), ' and ')} could each be the {role}" if found else f"no column looks like the {role}"
+    raise CollectionError(
+        f"{name}: {why} (columns: {_list(there)}); "
+        f"name the columns: pairs: {{path: {name}, anchor: COLUMN, positive: COLUMN}}, or anchor= and positive= in Python"
+    )
+
+
+def _only(there: tuple[str, ...], usual: tuple[str, ...], besides: tuple[str | None, ...]) -> str | None:
+    """The one column with one of the usual names; with several, which one is meant is not for us to say."""
+    found = _matching(there, usual, besides)
+    return found[0] if len(found) == 1 else None
+
+
+def _matching(there: tuple[str, ...], usual: tuple[str, ...], besides: tuple[str | None, ...]) -> list[str]:
+    return [column for column in there if column.lower() in usual and column not in besides]
+
+
+def _list(columns: tuple[str, ...], between: str = ", ") -> str:
+    return between.join(map(repr, columns)) or "none"

@@ -1,0 +1,1 @@
+def load_demo(**k): raise NotImplementedError

@@ -1,0 +1,152 @@
+"""`load_collection`: one entrance to every reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from foolsgold.collection.beir import is_beir_folder, load_beir
+from foolsgold.collection.collection import Collection
+from foolsgold.collection.columns import nearest
+from foolsgold.collection.demo import load_demo
+from foolsgold.collection.hub import rows_of_folder, rows_of_hub, rows_of_loaded, the_only_split
+from foolsgold.collection.ir_datasets import load_ir_datasets
+from foolsgold.collection.pairs import pairs_from_rows
+from foolsgold.collection.rows import FORMATS, Rows, is_dataset, is_dataset_dict, rows_of_file, suffix_of
+from foolsgold.errors import CollectionError
+from foolsgold.progress import SILENT, Progress
+from foolsgold.recipe import CollectionSpec, PairsSpec
+
+_KINDS = ("beir", "pairs", "hf", "ir_datasets")
+
+FORMS = f"""a collection is one of
+  beir:FOLDER        corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv
+  pairs:FILE         (query, positive) rows: {", ".join(FORMATS)}, or a folder that Dataset.save_to_disk wrote
+  hf:NAME            (query, positive) rows on the Hugging Face hub (hf:NAME:CONFIG for one configuration)
+  ir_datasets:NAME   what the ir_datasets package knows
+  demo               docstrings of the installed Python packages
+or, in Python, a datasets.Dataset of pairs"""
+
+
+def load_collection(
+    spec: Any,
+    *,
+    split: str | None = None,
+    relevant_from: int | None = None,
+    limit: int | None = None,
+    anchor: str | None = None,
+    positive: str | None = None,
+    corpus: Any = None,
+    progress: Progress = SILENT,
+) -> Collection:
+    """Read a collection: documents, the queries of one split that have a positive, and their judgements.
+
+    Args:
+        spec: "beir:FOLDER", "pairs:FILE", "hf:NAME", "ir_datasets:NAME", "demo", the path of a BEIR folder or of a file
+            of pairs, a recipe's `CollectionSpec`, a `datasets.Dataset` of pairs, or a Collection, which is returned.
+        split: which judgements or rows; null: train.
+        relevant_from: the lowest grade that makes a judged document a positive; null: the spec's, else 1.
+        limit: take only the first so many queries that have a positive.
+        anchor, positive: for pairs, the columns of queries and of positives; null: inferred from the usual names.
+        corpus: for pairs, more documents: a path, a `datasets.Dataset`, or a list of texts.
+        progress: what long readings report to.
+
+    Raises:
+        CollectionError: an unknown form, or a collection that cannot be used as it is; the message says what and where.
+        MissingExtra: ir_datasets is asked for and not installed.
+    """
+    options = {"split": split, "relevant_from": relevant_from, "limit": limit}
+    if isinstance(spec, Collection):
+        given = [name for name, value in options.items() if value is not None]
+        if given:
+            raise CollectionError(f"{', '.join(given)} cannot be changed in a collection that is loaded; load it with them")
+        return spec
+    if is_dataset(spec) or is_dataset_dict(spec):
+        rows, split = rows_of_loaded(spec, "dataset", split, progress)
+        return pairs_from_rows(
+            rows, anchor=anchor, positive=positive, corpus=corpus, name="dataset", split=split,
+            relevant_from=1 if relevant_from is None else relevant_from, limit=limit, progress=progress,
+        )  # fmt: skip
+    chosen = _with_options(_parsed(spec), options, anchor, positive, corpus)
+    return _load(chosen, corpus, progress)
+
+
+def _parsed(spec: Any) -> CollectionSpec:
+    if isinstance(spec, CollectionSpec):
+        return spec
+    if not isinstance(spec, (str, Path)):
+        raise CollectionError(f"{type(spec).__name__} is not a collection; {FORMS}")
+    text = str(spec)
+    if text == "demo":
+        return CollectionSpec(demo=True)
+    kind, colon, rest = text.partition(":")
+    if colon and kind in _KINDS:
+        if not rest:
+            raise CollectionError(f"{text!r} names nothing after the colon; {FORMS}")
+        return CollectionSpec.model_validate({kind: rest})
+    path = Path(text).expanduser()
+    if is_beir_folder(path):
+        return CollectionSpec(beir=text)
+    if path.is_dir() or (path.is_file() and suffix_of(path) in FORMATS):
+        return CollectionSpec(pairs=text)
+    near = nearest(kind, (*_KINDS, "demo"))
+    hint = f"did you mean {near}? " if near else "there is no such file or folder; " if not path.exists() else ""
+    raise CollectionError(f"{text!r} is not a collection: {hint}{FORMS}")
+
+
+def _with_options(
+    spec: CollectionSpec, options: dict[str, Any], anchor: str | None, positive: str | None, corpus: Any
+) -> CollectionSpec:
+    """The spec with what the caller set beside it."""
+    values: dict[str, Any] = spec.model_dump(exclude_none=True)
+    values.update({name: value for name, value in options.items() if value is not None})
+    columns = {"anchor": anchor, "positive": positive, "corpus": str(corpus) if isinstance(corpus, (str, Path)) else None}
+    columns = {name: value for name, value in columns.items() if value is not None}
+    if columns or corpus is not None:
+        if spec.hf is not None:
+            values["pairs"] = {"path": f"hf:{values.pop('hf')}"}
+        if "pairs" not in values:
+            raise CollectionError("anchor, positive and corpus are for collections of pairs only")
+        before = {"path": values["pairs"]} if isinstance(values["pairs"], str) else values["pairs"]
+        values["pairs"] = {**before, **columns}
+    try:
+        return CollectionSpec.model_validate(values)
+    except ValidationError as error:
+        told = (f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors())
+        raise CollectionError("\n".join(told)) from None
+
+
+def _load(spec: CollectionSpec, corpus: Any, progress: Progress) -> Collection:
+    saved = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    common: dict[str, Any] = {"relevant_from": spec.relevant_from, "limit": spec.limit, "spec": saved, "progress": progress}
+    if spec.beir is not None:
+        return load_beir(Path(spec.beir).expanduser(), split=spec.split, **common)
+    if spec.ir_datasets is not None:
+        return load_ir_datasets(spec.ir_datasets, split=spec.split, **common)
+    if spec.demo:
+        return load_demo(split=spec.split, **common)
+    pairs = PairsSpec(path=f"hf:{spec.hf}") if spec.hf else spec.pairs
+    if isinstance(pairs, str):
+        pairs = PairsSpec(path=pairs)
+    assert pairs is not None  # a CollectionSpec names exactly one form
+    if corpus is not None and not isinstance(corpus, (str, Path)):
+        common["spec"] = None  # it cannot be loaded again from a recipe
+    rows, split, name = _rows_of_pairs(pairs.path, spec.split, progress)
+    return pairs_from_rows(
+        rows, anchor=pairs.anchor, positive=pairs.positive, corpus=pairs.corpus if corpus is None else corpus,
+        name=name, split=split, **common,
+    )  # fmt: skip
+
+
+def _rows_of_pairs(path: str, split: str | None, progress: Progress) -> tuple[Rows, str, str]:
+    """The rows at a path (or hf:NAME), the split they are, and the collection's name."""
+    if path.startswith("hf:"):
+        name = path.removeprefix("hf:")
+        return rows_of_hub(name, split or "train", progress), split or "train", name
+    place = Path(path).expanduser()
+    if place.is_dir():
+        rows, split = rows_of_folder(place, split, progress)
+        return rows, split, place.resolve().name
+    return rows_of_file(place, progress), the_only_split(path, split), place.name.split(".")[0]

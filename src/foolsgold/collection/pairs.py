@@ -1,0 +1,198 @@
+"""Reads (query, positive) pairs: a Dataset, or a file of rows, with an optional corpus of more documents.
+
+Positives are repeated rows or a list; documents are the distinct positives (and, after FlagEmbedding's and Tevatron's
+forms, the listed negatives), and the corpus before them where one is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from foolsgold.collection.collection import Collection
+from foolsgold.collection.columns import CORPUS_IDS, Columns, choose_columns, choose_corpus_layout
+from foolsgold.collection.corpus import empty_note, read_texts, texts_of_rows
+from foolsgold.collection.distinct import Entry, distinct, joined, made_ids
+from foolsgold.collection.lines import type_word
+from foolsgold.collection.rows import Rows, is_dataset, rows_of_dataset, rows_of_file
+from foolsgold.collection.texts import Texts
+from foolsgold.errors import CollectionError
+from foolsgold.progress import SILENT, Progress
+
+
+def pairs_from_rows(
+    rows: Rows,
+    *,
+    anchor: str | None = None,
+    positive: str | None = None,
+    corpus: Any = None,
+    name: str,
+    split: str = "train",
+    relevant_from: int = 1,
+    limit: int | None = None,
+    spec: Mapping[str, Any] | None = None,
+    progress: Progress = SILENT,
+) -> Collection:
+    """A collection of pairs.
+
+    corpus: more documents, as a path, a Dataset, or a list of strings. A positive that the corpus has, by its id if
+    both sides have ids and else by its exact text, is the corpus's document.
+
+    Raises:
+        CollectionError: columns that cannot be told, cells that are not texts, no row with both texts.
+    """
+    columns = choose_columns(rows.name, rows.columns, anchor, positive)
+    pairs = _read(rows, columns)
+    notes = [columns.note(rows.columns)]
+    if pairs.skipped:
+        where = f"the first: {rows.unit} {pairs.first_skipped}"
+        notes.append(f"{pairs.skipped:,} {rows.unit}s without a text in {columns.anchor!r} or {columns.positive!r} ({where}) are left out")
+
+    queries, query_notes = distinct(pairs.queries, columns.query_id)
+    documents, doc_notes = distinct(pairs.documents, columns.doc_id)
+    query_texts = Texts.from_lists(made_ids(queries, "q"), queries.texts)
+    if corpus is None:
+        doc_texts, row_in = Texts.from_lists(made_ids(documents, "d"), documents.texts), list(range(len(documents.texts)))
+        corpus_notes = []
+    else:
+        extra, has_ids, corpus_notes = _read_corpus(corpus, progress)
+        doc_texts, row_in, more = joined(extra, has_ids, documents)
+        corpus_notes += [*more, *empty_note(doc_texts, "documents")]
+    query_ids, doc_ids = query_texts.ids.to_pylist(), doc_texts.take_ids(row_in)
+    judgements: dict[tuple[str, str], int] = {}
+    for query, document, grade in pairs.judged:
+        pair = query_ids[queries.row_of[query]], doc_ids[documents.row_of[document]]
+        judgements[pair] = max(grade, judgements.get(pair, grade))
+    return Collection.from_judgements(
+        name=name,
+        split=split,
+        documents=doc_texts,
+        queries=query_texts,
+        judgements=judgements,
+        relevant_from=relevant_from,
+        limit=limit,
+        spec=spec,
+        notes=[*notes, *query_notes, *doc_notes, *corpus_notes],
+    )
+
+
+@dataclass
+class _Pairs:
+    """What the rows hold, one entry each time a query or a document occurs.
+
+    judged: (index in queries, index in documents, grade).
+    """
+
+    queries: list[Entry] = field(default_factory=list)
+    documents: list[Entry] = field(default_factory=list)
+    judged: list[tuple[int, int, int]] = field(default_factory=list)
+    skipped: int = 0
+    first_skipped: int = 0
+
+
+def _read(rows: Rows, columns: Columns) -> _Pairs:
+    pairs = _Pairs()
+    problems = rows.problems()
+    for number, record in rows.read(columns.used, problems):
+        try:
+            _add(pairs, number, record, columns)
+        except _BadCell as bad:
+            problems.add(number, str(bad))
+    problems.check()
+    if not pairs.judged:
+        raise CollectionError(
+            f"{rows.name}: no row has both a query in {columns.anchor!r} and a positive in {columns.positive!r}"
+        )
+    return pairs
+
+
+def _add(pairs: _Pairs, number: int, record: Mapping[str, Any], columns: Columns) -> None:
+    query = _text(record.get(columns.anchor), columns.anchor)
+    positives = list(_documents(record.get(columns.positive), columns.positive))
+    if query is None or not positives:
+        pairs.skipped += 1
+        pairs.first_skipped = pairs.first_skipped or number
+        return
+    grade = 1 if columns.label is None else _grade(record.get(columns.label), columns.label)
+    query_id = None if columns.query_id is None else _id(record.get(columns.query_id))
+    doc_id = None if columns.doc_id is None else _id(record.get(columns.doc_id))
+    one = not isinstance(record[columns.positive], list)
+    for text, own_id in positives:
+        pairs.judged.append((len(pairs.queries), len(pairs.documents), grade))
+        pairs.documents.append((text, own_id or (doc_id if one else None)))
+    for column in columns.negatives:
+        pairs.documents += _documents(record.get(column), column)
+    pairs.queries.append((query, query_id))
+
+
+class _BadCell(Exception):
+    """A cell that holds something else than it must."""
+
+
+def _text(value: Any, column: str) -> str | None:
+    """A cell's text, or null where it has none."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise _BadCell(f"{column!r} is {_shown(value)}; it must be a text. Name another column if this is not the one")
+    return value.strip() or None
+
+
+def _documents(value: Any, column: str) -> Iterator[Entry]:
+    """The documents of a cell: a text, a {text, id} object, or a list of either. Empty ones are passed over."""
+    for item in value if isinstance(value, list) else [value]:
+        own_id = None
+        text = item
+        if isinstance(item, dict):
+            if "text" not in item:
+                raise _BadCell(f"{column!r} is an object with {', '.join(map(repr, item)) or 'nothing'}; it needs 'text'")
+            text = item["text"]
+            title = item.get("title")
+            if isinstance(title, str) and isinstance(text, str):
+                text = f"{title} {text}".strip()
+            own_id = next((_id(item[key]) for key in CORPUS_IDS if item.get(key) is not None), None)
+        text = _text(text, column)
+        if text is not None:
+            yield text, own_id
+
+
+def _grade(value: Any, column: str) -> int:
+    if value in (0, 1, "0", "1"):
+        return int(value)
+    raise _BadCell(
+        f"{column!r} is {_shown(value)}; it must be 1 (a positive) or 0 (judged, not a positive). "
+        "Rename the column if it means something else"
+    )
+
+
+def _id(value: Any) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) and value else None
+
+
+def _shown(value: Any) -> str:
+    return f"{type_word(value)} ({str(value)[:40]})"
+
+
+def _read_corpus(corpus: Any, progress: Progress) -> tuple[Texts, bool, list[str]]:
+    """The extra corpus, whether it has ids of its own, and notes."""
+    if isinstance(corpus, (list, tuple)):
+        wrong = next((row for row, text in enumerate(corpus, 1) if not isinstance(text, str)), None)
+        if wrong is not None or not corpus:
+            what = f"item {wrong} is {type_word(corpus[wrong - 1])}" if wrong else "it is empty"
+            raise CollectionError(f"corpus: {what}; a list must hold texts, one a document")
+        texts = [text.strip() for text in corpus]
+        return Texts.from_lists((f"d{row}" for row in range(len(texts))), texts), False, []
+    if is_dataset(corpus):
+        rows = rows_of_dataset(corpus, "corpus", progress)
+        layout = choose_corpus_layout(rows.name, rows.columns)
+        return texts_of_rows(rows, layout), layout.id is not None, []
+    if not isinstance(corpus, (str, Path)):
+        raise CollectionError(f"corpus: a path, a Dataset or a list of texts, not {type(corpus).__name__}")
+    path = Path(corpus)
+    layout = choose_corpus_layout(str(path), rows_of_file(path).columns)
+    texts_read, notes = read_texts(path, layout, progress)
+    return texts_read, layout.id is not None, notes

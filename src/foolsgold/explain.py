@@ -1,0 +1,86 @@
+"""One candidate's whole story, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from foolsgold.errors import MinedSetError
+
+_REASONS = {
+    "known_positive": "it is a known positive of this query",
+    "duplicate_of_positive": "its text is that of a known positive, but for case and white space",
+    "near_duplicate_of_positive": "it is nearly the same text as a known positive",
+    "query_itself": "its text is the query's own",
+    "empty_text": "it has no text",
+    "duplicate_of_candidate": "another candidate of this query has the same text",
+    "outside_window": "its rank lies outside the window of every source that found it",
+    "below_negative_threshold": "its score is below decide.negative_below ({negative_below})",
+    "between_thresholds": "its score is between decide.negative_below ({negative_below}) and positive_above ({positive_above})",
+    "above_positive_threshold": "its score is above decide.positive_above ({positive_above})",
+    "above_positive_percentile": "its score is not below percentile {positive_percentile} of all positives' scores",
+    "within_absolute_margin": "its score is less than {absolute_margin} below the positive's",
+    "within_relative_margin": "its score is above {relative_margin} of the positive's",
+    "passed_every_rule": "no rule speaks against it",
+    "no_filter": "nothing was asked: the recipe has no teacher and no rule that could tell a false negative",
+    "not_needed": "the query had its negatives before this candidate's turn came",
+}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What happened to one candidate. `str` of it is the story; `row` is its line in the ledger."""
+
+    query_id: str
+    doc_id: str
+    row: Mapping[str, Any]
+    sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    @classmethod
+    def from_rows(cls, ledger: pa.Table, query_id: str, doc_id: str, manifest: Mapping[str, Any]) -> Explanation:
+        """From the ledger of one query.
+
+        Raises:
+            MinedSetError: no such query in the ledger, or no source proposed that document for it.
+        """
+        if len(ledger) == 0:
+            raise MinedSetError(f"no candidate was found for a query {query_id!r}: not mined, or no source found anything")
+        rows = ledger.filter(pc.equal(ledger["doc_id"], doc_id)).to_pylist()
+        if not rows:
+            raise MinedSetError(
+                f"no source proposed document {doc_id!r} for query {query_id!r}; "
+                f"it is below the depth of {', '.join(manifest['sources'])}, or not in the corpus"
+            )
+        stories = [sentence for row in rows for sentence in _story(row, manifest)]
+        return cls(query_id, doc_id, rows[0], tuple(stories))
+
+
+def _story(row: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
+    decide = manifest["recipe"]["decide"]
+    scale = manifest["teacher"]["scale"] if manifest["teacher"] else None
+    found = [
+        f"{source} at rank {row[f'{source}_rank'] + 1} (score {row[f'{source}_score']:.4g})"
+        for source in manifest["sources"]
+        if row[f"{source}_rank"] is not None
+    ]
+    story = [f"Query {row['query_id']}, document {row['doc_id']}: found by {' and '.join(found)}."]
+    if row["positive_id"] is not None:
+        story[0] = story[0][:-1] + f", as a negative beside the positive {row['positive_id']}."
+    if row["teacher_score"] is not None:
+        positive = row["positive_score"]
+        beside = "" if positive is None else f"; the positive has {positive:.4g}"
+        story.append(f"The teacher gives it {row['teacher_score']:.4g} ({scale}){beside}.")
+    story.append(f"Verdict: {row['verdict'].replace('_', ' ')}, because {_REASONS[row['reason']].format(**decide)}.")
+    if row["selected"]:
+        weight = "" if row["weight"] == 1.0 else f", with weight {row['weight']:.2g}"
+        story.append(f"Selected, from the quota of {row['source']}{weight}.")
+    elif row["weight"] is not None and row["weight"] > 0:
+        story.append("Not selected: the budget was full before its turn came.")
+    return story

@@ -1,0 +1,285 @@
+"""A mined set: a versioned folder, how it is written, and the questions it answers.
+
+`mined/<version>/` holds manifest.json (recipe, fingerprints, counts, warnings), negatives.parquet (what training reads),
+ledger.parquet (every candidate and what became of it), queries.parquet (counts and flags a query), positives.parquet
+(what the sources and the teacher say of each known positive) and audit.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from foolsgold.audit import Audit, audit
+from foolsgold.collection import Collection, load_collection
+from foolsgold.errors import MinedSetError
+from foolsgold.explain import Explanation
+from foolsgold.recipe import CollectionSpec
+from foolsgold.records import ledger_schema, negatives_schema, positives_schema, queries_schema
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+Format = Literal["triplet", "n-tuple", "labeled-pair", "labeled-list"]
+_STALE_SECONDS = 86_400
+
+
+class SetWriter:
+    """Writes a mined set block by block into a hidden folder, and gives it its name only when it is whole."""
+
+    def __init__(self, out: Path, sources: list[str]) -> None:
+        self.out = out
+        self._schemas = {
+            "negatives": negatives_schema(sources),
+            "ledger": ledger_schema(sources),
+            "queries": queries_schema(),
+            "positives": positives_schema(sources),
+        }
+
+    def __enter__(self) -> Self:
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+            for left in self.out.glob(".partial-*"):  # of runs that were killed
+                if time.time() - left.stat().st_mtime > _STALE_SECONDS:
+                    shutil.rmtree(left, ignore_errors=True)
+            self._folder = self.out / f".partial-{uuid.uuid4().hex}"
+            self._folder.mkdir()
+        except OSError as error:
+            raise MinedSetError(f"{self.out}: cannot write a mined set here ({error}); name another folder") from None
+        self._writers = {
+            name: pq.ParquetWriter(self._folder / f"{name}.parquet", schema, compression="zstd")
+            for name, schema in self._schemas.items()
+        }
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        for writer in self._writers.values():
+            writer.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def add(self, **tables: pa.Table) -> None:
+        """Append the tables of one block of queries: negatives, ledger, queries and positives."""
+        check_conservation(tables["queries"])
+        for name, table in tables.items():
+            self._writers[name].write_table(table.cast(self._schemas[name]))
+
+    def finish(self, manifest: Mapping[str, Any]) -> Path:
+        """Give the set its version and its place; a set of the same content that is there already is kept."""
+        for writer in self._writers.values():
+            writer.close()
+        version = self._version(manifest)
+        folder = self.out / version
+        if not (folder / "manifest.json").exists():
+            text = json.dumps({"version": version, **manifest}, indent=2, ensure_ascii=False, default=str)
+            (self._folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
+            audited = json.dumps(MinedSet(self._folder).audit().to_json(), indent=2)
+            (self._folder / "audit.json").write_text(audited + "\n", encoding="utf-8")
+            try:
+                os.replace(self._folder, folder)
+            except OSError as error:
+                if not (folder / "manifest.json").exists():  # else another run finished the same set just now
+                    raise MinedSetError(f"{folder}: cannot put the mined set here ({error})") from None
+        return folder
+
+    def _version(self, manifest: Mapping[str, Any]) -> str:
+        """A hash of what was mined and of all it depends on, not of when, where or how fast."""
+        recipe = {section: value for section, value in manifest["recipe"].items() if section != "collection"}
+        depends = [recipe, manifest["collection"]["digest"], manifest["sources"], manifest["teacher"]]
+        digest = sha256(json.dumps(depends, sort_keys=True, default=str).encode())
+        digest.update((self._folder / "negatives.parquet").read_bytes())
+        return digest.hexdigest()[:12]
+
+
+def check_conservation(queries: pa.Table) -> None:
+    """Design rule 1, on the counts of each query: every candidate is somewhere, and only once.
+
+    Raises:
+        AssertionError: a bug in foolsgold, never the user's doing.
+    """
+    counts = {name: queries[name].to_numpy() for name in queries.column_names if pa.types.is_integer(queries[name].type)}
+    zones = ("excluded", "negative", "ambiguous", "false_negative", "unscored")
+    if (counts["candidates"] != sum(counts[zone] for zone in zones)).any():
+        raise AssertionError("candidates are not excluded + negative + ambiguous + false_negative + unscored")
+    if (counts["eligible"] != counts["selected"] + counts["over_budget"]).any():
+        raise AssertionError("eligible candidates are not selected + over_budget")
+
+
+class MinedSet:
+    """A mined set on disk. Small parts are read when asked for."""
+
+    def __init__(self, path: str | Path, collection: Collection | None = None) -> None:
+        """Open a set's folder, or the newest set in a folder of sets.
+
+        Raises:
+            MinedSetError: there is none, or its manifest cannot be read.
+        """
+        self.path = _set_folder(Path(path))
+        try:
+            self.manifest: dict[str, Any] = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+            self.version: str = self.manifest["version"]
+        except (OSError, ValueError, KeyError) as error:
+            raise MinedSetError(f"{self.path}: manifest.json cannot be read ({error}); mine the set again") from None
+        self._collection = collection
+
+    def __repr__(self) -> str:
+        counts = self.manifest["counts"]
+        return f"MinedSet({self.version}: {counts['selected']:,} negatives for {counts['queries']:,} queries, {self.path})"
+
+    @cached_property
+    def negatives(self) -> pa.Table:
+        """The selected negatives, `records.negatives_schema`."""
+        return self._table("negatives")
+
+    @cached_property
+    def queries(self) -> pa.Table:
+        """Counts and flags of each query, `records.queries_schema`."""
+        return self._table("queries")
+
+    @cached_property
+    def positives(self) -> pa.Table:
+        """Scores of each known positive, `records.positives_schema`."""
+        return self._table("positives")
+
+    def ledger(self, query_id: str | None = None) -> pa.Table:
+        """Every candidate (of one query, if named), `records.ledger_schema`."""
+        return self._table("ledger", [("query_id", "=", query_id)] if query_id is not None else None)
+
+    def _table(self, name: str, filters: list[tuple[str, str, str]] | None = None) -> pa.Table:
+        try:
+            return pq.read_table(self.path / f"{name}.parquet", filters=filters)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise MinedSetError(f"{self.path}: {name}.parquet cannot be read ({error}); mine the set again") from None
+
+    @cached_property
+    def collection(self) -> Collection:
+        """What was mined, with the new positives if the recipe said `relabel`.
+
+        Raises:
+            MinedSetError: it was made in memory and not given, or has changed since.
+        """
+        found = self._collection
+        if found is None:
+            spec = self.manifest["recipe"].get("collection")
+            if spec is None:
+                raise MinedSetError(
+                    f"{self.path}: this set was mined from a collection in memory; "
+                    "open it with MinedSet(path, collection=...)"
+                )
+            found = load_collection(CollectionSpec.model_validate(spec))
+        if found.digest != self.manifest["collection"]["digest"]:
+            raise MinedSetError(
+                f"{self.path}: the collection {found.name} is not the one that was mined (its texts or judgements "
+                "changed); mine again"
+            )
+        self._collection = found
+        if not self.manifest["recipe"]["relabel"]:
+            return found
+        extra = self.relabelled
+        return found.with_extra_positives(
+            *(
+                pa.array([rows[key] for key in extra[column].to_pylist()], pa.int32()).to_numpy()
+                for column, rows in (("query_id", found.queries.rows), ("doc_id", found.documents.rows))
+            )
+        )
+
+    @cached_property
+    def relabelled(self) -> pa.Table:
+        """(query_id, doc_id, teacher_score) of the candidates that the teacher holds for positives, each pair once."""
+        ledger = self.ledger()
+        confident = ledger.filter(pc.equal(ledger["reason"].cast(pa.string()), "above_positive_threshold"))
+        return confident.select(["query_id", "doc_id", "teacher_score"]).group_by(
+            ["query_id", "doc_id"], use_threads=False
+        ).aggregate([("teacher_score", "max")]).rename_columns(["query_id", "doc_id", "teacher_score"])
+
+    def explain(self, query_id: str, doc_id: str) -> Explanation:
+        """The whole story of one candidate.
+
+        Raises:
+            MinedSetError: no such query, or no source proposed that document for it.
+        """
+        return Explanation.from_rows(self.ledger(query_id), query_id, doc_id, self.manifest)
+
+    def to_dataset(
+        self, format: Format = "triplet", *, scores: bool = False, weights: bool = False, n: int | None = None  # noqa: A002
+    ) -> Dataset:
+        """As a `datasets.Dataset` of texts, in the formats that sentence-transformers' losses read.
+
+        See `foolsgold.formats.to_dataset`.
+        """
+        from foolsgold.formats import to_dataset
+
+        return to_dataset(self, format, scores=scores, weights=weights, n=n)
+
+    def audit(self) -> Audit:
+        """Its measures and gates."""
+        return audit(self.negatives, self.queries, self.manifest)
+
+    def diff(self, other: MinedSet) -> Diff:
+        """What changed from this set to the other."""
+        return Diff.between(self, other)
+
+
+@dataclass(frozen=True)
+class Diff:
+    """From one mined set to another: (query_id, doc_id) pairs, sorted, and the recipe fields that changed."""
+
+    added: list[tuple[str, str]]
+    removed: list[tuple[str, str]]
+    kept: list[tuple[str, str]]
+    recipe: dict[str, tuple[Any, Any]]
+
+    @classmethod
+    def between(cls, before: MinedSet, after: MinedSet) -> Diff:
+        """Compare the selected negatives and the recipes of two sets."""
+        old, new = (
+            set(zip(mined.negatives["query_id"].to_pylist(), mined.negatives["doc_id"].to_pylist(), strict=True))
+            for mined in (before, after)
+        )
+        fields = [_flat(mined.manifest["recipe"]) for mined in (before, after)]
+        changed = {
+            name: (fields[0].get(name), fields[1].get(name))
+            for name in sorted(fields[0].keys() | fields[1].keys())
+            if fields[0].get(name) != fields[1].get(name)
+        }
+        return cls(sorted(new - old), sorted(old - new), sorted(old & new), changed)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.added):,} added, {len(self.removed):,} removed, {len(self.kept):,} kept"]
+        lines += [f"{name}: {old} -> {new}" for name, (old, new) in self.recipe.items()]
+        return "\n".join(lines)
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat
+
+
+def newest(out: Path) -> Path | None:
+    """The folder of the set in `out` that was written last."""
+    sets = [folder.parent for folder in out.glob("*/manifest.json") if not folder.parent.name.startswith(".")]
+    return max(sets, key=lambda folder: (folder / "manifest.json").stat().st_mtime_ns, default=None)
+
+
+def _set_folder(path: Path) -> Path:
+    if (path / "manifest.json").exists():
+        return path
+    found = newest(path) if path.is_dir() else None
+    if found is None:
+        raise MinedSetError(f"{path}: no mined set here; `foolsgold mine --out {path}` makes one")
+    return found

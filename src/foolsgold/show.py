@@ -1,0 +1,139 @@
+"""What the command line prints of a mined set: its funnel and worked examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from foolsgold.mined_set import MinedSet
+
+_WIDTH = 220  # characters of a text shown in an example
+
+
+def funnel(mined: MinedSet) -> RenderableType:
+    """Candidates, exclusions by reason, zones, selection, and what the teacher was spared."""
+    counts = mined.manifest["counts"]
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(justify="left")
+    table.add_column(justify="right")
+    table.add_column(justify="left", style="dim")
+
+    def row(name: str, number: int, note: str = "", style: str = "") -> None:
+        table.add_row(Text(name, style), Text(f"{number:,}", style), Text(note))
+
+    collection = mined.manifest["collection"]
+    row("documents", collection["documents"], f"{collection['name']}, split {collection['split']}")
+    row("queries", counts["queries"], f"with {collection['positives']:,} positives")
+    row("candidates", counts["candidates"], _each("proposed by", counts["proposed_by"]), "bold")
+    row("  excluded", counts["excluded"])
+    for reason, number in _by_size(counts["reasons"].get("excluded", {})):
+        row(f"    {reason.replace('_', ' ')}", number)
+    if mined.manifest["teacher"] is not None:
+        calls = mined.manifest["calls"]
+        saved = counts["teacher_saved"]
+        note = f"of {counts['teacher_judgeable']:,}" + ("" if saved is None else f": {saved:.0%} of the calls saved")
+        row("  scored by the teacher", counts["teacher_scored"], note)
+        row("    read now", calls["teacher"], f"positives included; {calls['reused']:,} scores from the store")
+    for zone, style in (("negative", "green"), ("ambiguous", "yellow"), ("false_negative", "red"), ("unscored", "")):
+        if counts[zone]:
+            notes = [f"{number:,} {reason.replace('_', ' ')}" for reason, number in _by_size(counts["reasons"][zone])]
+            row(f"  {zone.replace('_', ' ')}", counts[zone], ", ".join(notes), style)
+    row("selected", counts["selected"], _each("from", counts["selected_by"]), "bold")
+    row("  over budget", counts["over_budget"], "more negatives than asked for")
+    row("queries at budget", counts["queries_at_budget"], f"{counts['queries_without_negatives']:,} without any")
+    return table
+
+
+@dataclass(frozen=True)
+class Example:
+    """One query with its positive, a negative that was selected, and a false negative that was thrown back."""
+
+    query: str
+    positive: str
+    positive_score: float
+    negative: str
+    negative_score: float
+    negative_source: str
+    rejected: str
+    rejected_score: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return dict(self.__dict__)
+
+
+def examples(mined: MinedSet, n: int = 3) -> list[Example]:
+    """The n queries in which the teacher rejected the candidate it was surest of; texts in full.
+
+    Queries whose positive the teacher itself scores low are passed over: they say nothing about negatives.
+    """
+    ledger = mined.ledger()
+    rejected = ledger.filter(pc.equal(ledger["verdict"].cast("string"), "false_negative"))
+    selected = mined.negatives
+    best: dict[str, tuple[float, str]] = {}
+    for query_id, doc_id, score, positive in _rows(rejected, "query_id", "doc_id", "teacher_score", "positive_score"):
+        if score is not None and positive is not None and positive >= 0.5 and score > best.get(query_id, (-1.0, ""))[0]:
+            best[query_id] = (score, doc_id)
+    hardest: dict[str, tuple[float, str, str]] = {}
+    for query_id, doc_id, score, source in _rows(selected, "query_id", "doc_id", "teacher_score", "source"):
+        if score is not None and score > hardest.get(query_id, (-1.0, "", ""))[0]:
+            hardest[query_id] = (score, doc_id, source)
+    collection = mined.collection
+    positives: dict[str, tuple[str, float]] = {}
+    for query_id, doc_id, score in _rows(mined.positives, "query_id", "doc_id", "teacher_score"):
+        positives.setdefault(query_id, (doc_id, score))
+
+    def text(doc_id: str) -> str:
+        return f"[{doc_id}] {collection.documents.take([collection.documents.rows[doc_id]])[0]}"
+
+    both = sorted(set(best) & set(hardest), key=lambda query_id: (-best[query_id][0], query_id))
+    return [
+        Example(
+            query=collection.queries.take([collection.queries.rows[query_id]])[0],
+            positive=text(positives[query_id][0]),
+            positive_score=positives[query_id][1],
+            negative=text(hardest[query_id][1]),
+            negative_score=hardest[query_id][0],
+            negative_source=hardest[query_id][2],
+            rejected=text(best[query_id][1]),
+            rejected_score=best[query_id][0],
+        )
+        for query_id in both[:n]
+    ]
+
+
+def example_panel(example: Example) -> RenderableType:
+    """One example as a box."""
+    lines = (
+        ("query", "", example.query, "bold"),
+        ("positive", f"{example.positive_score:.3f}", example.positive, "green"),
+        ("negative", f"{example.negative_score:.3f}", example.negative, "cyan"),
+        ("thrown back", f"{example.rejected_score:.3f}", example.rejected, "red"),
+    )
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
+    for name, score, content, style in lines:
+        table.add_row(Text(name, style), Text(score, style), Text(_short(content)))
+    return Panel(Group(table), title=f"a hard negative from {example.negative_source}", title_align="left")
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _WIDTH else flat[: _WIDTH - 1] + "…"
+
+
+def _each(lead: str, counts: dict[str, int]) -> str:
+    return f"{lead} " + ", ".join(f"{source} {number:,}" for source, number in counts.items())
+
+
+def _by_size(counts: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _rows(table: Any, *columns: str) -> Any:
+    return zip(*(table[name].to_pylist() for name in columns), strict=True)

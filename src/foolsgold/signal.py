@@ -1,0 +1,190 @@
+"""What tells a negative from a false negative in a run: a teacher, else a source's own scores, else nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from foolsgold.collection import Collection
+from foolsgold.errors import RecipeError
+from foolsgold.progress import Progress
+from foolsgold.recipe import DecideSpec, Recipe
+from foolsgold.records import Column, FloatArray, IntArray, Scale
+from foolsgold.sources.protocol import Source
+from foolsgold.teachers.cached import CachedTeacher
+from foolsgold.teachers.load import load_teacher
+from foolsgold.teachers.protocol import Teacher
+from foolsgold.teachers.scale import to_scale
+from foolsgold.teachers.store import ScoreStore
+
+_CHUNK = 512  # pairs between two commits of the store: what a kill can cost, about 10 s of a CPU's work
+
+
+class Signal(Protocol):
+    """Scores that decisions are made on.
+
+    lazy: whether a score costs enough to be asked for only when it decides.
+    positives: float32 (n_positives), the score of each of the collection's `positive_rows`; unknown without a signal.
+    """
+
+    lazy: bool
+    positives: Column
+
+    def score(self, query: IntArray, doc: IntArray, stage: str) -> FloatArray:
+        """float32 (n): the scores of (query row, document row) pairs."""
+        ...
+
+    def rules(self, decide: DecideSpec) -> dict[str, Any]:
+        """The keyword arguments of `decide.decide` that make sense on this signal's scale."""
+        ...
+
+    def describe(self) -> dict[str, Any] | None:
+        """The teacher, for the manifest; None where there is none."""
+        ...
+
+    def calls(self) -> dict[str, int]:
+        """How many pairs the teacher read, and how many scores came from the store."""
+        ...
+
+
+def build_signal(
+    recipe: Recipe,
+    collection: Collection,
+    sources: Mapping[str, Source],
+    own_teacher: Teacher | None,
+    cache: Path,
+    progress: Progress,
+) -> Signal:
+    """The signal a recipe asks for. Known positives are scored here, all of them.
+
+    Raises:
+        RecipeError: a margin is set, but neither a teacher nor a source can score positives.
+        FoolsgoldError: the teacher cannot be had.
+    """
+    if recipe.teacher is not None:
+        teacher = own_teacher or load_teacher(recipe.teacher, recipe.retriever)
+        return TeacherSignal(teacher, recipe.teacher.scale, recipe.teacher.model, collection, cache, progress)
+    if not recipe.decide.has_margin and recipe.decide.positive_percentile is None:
+        return NoSignal(len(collection.positive_rows))
+    kinds = ("dense", "multivector", "sparse", "bm25")
+    able = sorted((name for name in sources if recipe.kind_of(name) in kinds), key=lambda n: kinds.index(recipe.kind_of(n)))
+    if not able:
+        raise RecipeError(
+            "decide: a margin compares a candidate with the positive, and nothing here can score a positive; "
+            f"add a teacher or a {', '.join(kinds)} source"
+        )
+    return SourceSignal(sources[able[0]], collection)
+
+
+class TeacherSignal:
+    """A teacher's scores, on the scale the recipe declares, through the store."""
+
+    lazy = True
+
+    def __init__(
+        self, teacher: Teacher, scale: Scale, name: str, collection: Collection, cache: Path, progress: Progress
+    ) -> None:
+        self._teacher = CachedTeacher(teacher, ScoreStore(cache / "teacher_scores.sqlite"))
+        self._scale = scale
+        self._name = name
+        self._collection = collection
+        self._progress = progress
+        self.positives = Column.known(self.score(collection.positive_query, collection.positive_rows, "score positives"))
+
+    def score(self, query: IntArray, doc: IntArray, stage: str) -> FloatArray:
+        """float32 (n), on the declared scale."""
+        scores = np.empty(len(query), dtype=np.float32)
+        # like lengths together: a batch is padded to its longest pair
+        order = np.argsort(self._collection.documents.lengths[doc], kind="stable")
+        with self._progress.stage(stage, len(query)) as advance:
+            for start in range(0, len(order), _CHUNK):
+                rows = order[start : start + _CHUNK]
+                texts = zip(
+                    self._collection.queries.take(query[rows]), self._collection.documents.take(doc[rows]), strict=True
+                )
+                scores[rows] = to_scale(self._teacher.score(list(texts)), self._teacher.scale, self._scale)
+                advance(len(rows))
+        return scores
+
+    def rules(self, decide: DecideSpec) -> dict[str, Any]:
+        """All of them."""
+        return {
+            "negative_below": decide.negative_below,
+            "positive_above": decide.positive_above,
+            "weigh_ambiguous": decide.ambiguous == "weight",
+            **_margins(decide, self.positives),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Name, fingerprint, and the scale of every teacher score in the set."""
+        return {"model": self._name, "fingerprint": self._teacher.fingerprint, "scale": self._scale}
+
+    def calls(self) -> dict[str, int]:
+        """Pairs read by the model, and scores found in the store."""
+        return {"teacher": self._teacher.calls, "reused": self._teacher.reused}
+
+
+class SourceSignal:
+    """A source's own scores, for margins without a teacher. They cost little, so every candidate has one."""
+
+    lazy = False
+
+    def __init__(self, source: Source, collection: Collection) -> None:
+        self._source = source
+        self.positives = Column.known(self.score(collection.positive_query, collection.positive_rows, ""))
+
+    def score(self, query: IntArray, doc: IntArray, stage: str) -> FloatArray:
+        """float32 (n), on the source's own scale."""
+        del stage
+        scores = self._source.score(query, doc)
+        assert scores is not None  # only sources that can score are made a signal
+        return scores
+
+    def rules(self, decide: DecideSpec) -> dict[str, Any]:
+        """Margins and the percentile; absolute thresholds are on a teacher's scale and say nothing here."""
+        return _margins(decide, self.positives)
+
+    def describe(self) -> None:
+        """No teacher."""
+
+    def calls(self) -> dict[str, int]:
+        """None."""
+        return {"teacher": 0, "reused": 0}
+
+
+class NoSignal:
+    """Nothing to tell by: every candidate passes, and the run warns of it."""
+
+    lazy = False
+
+    def __init__(self, n_positives: int) -> None:
+        self.positives = Column.unknown(n_positives)
+
+    def score(self, query: IntArray, doc: IntArray, stage: str) -> FloatArray:
+        """Not a number: nobody reads it, since no rule applies."""
+        del doc, stage
+        return np.full(len(query), np.nan, dtype=np.float32)
+
+    def rules(self, decide: DecideSpec) -> dict[str, Any]:
+        """None."""
+        del decide
+        return {}
+
+    def describe(self) -> None:
+        """No teacher."""
+
+    def calls(self) -> dict[str, int]:
+        """None."""
+        return {"teacher": 0, "reused": 0}
+
+
+def _margins(decide: DecideSpec, positives: Column) -> dict[str, Any]:
+    percentile = decide.positive_percentile
+    return {
+        "relative_margin": decide.relative_margin,
+        "absolute_margin": decide.absolute_margin,
+        "ceiling": None if percentile is None else float(np.percentile(positives.values, percentile)),
+    }

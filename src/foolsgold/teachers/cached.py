@@ -1,0 +1,129 @@
+"""A teacher that never scores the same texts twice, and whose answers can be trusted to be one finite number a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from foolsgold.errors import TeacherError
+from foolsgold.progress import SILENT, Advance, Progress
+from foolsgold.records import BoolArray, FloatArray, text_key
+from foolsgold.teachers.protocol import Pair, Teacher
+from foolsgold.teachers.store import PairKey, ScoreStore
+
+# Pairs scored between two commits: half a minute to a minute of a cross-encoder on a CPU, which is what a kill may cost,
+# and enough of them to sort into batches of like length.
+WAVE = 2048
+
+_EXCERPT = 60
+# How far outside [-1, 1] rounding may put a cosine (bfloat16 models).
+_COSINE_SLACK = 0.02
+
+
+class CachedTeacher:
+    """Asks `teacher` only for what `store` lacks, each distinct (query, document) text pair once.
+
+    calls: pairs that the teacher really scored; reused: pairs that were answered without it.
+    """
+
+    def __init__(self, teacher: Teacher, store: ScoreStore, wave: int = WAVE) -> None:
+        self._teacher = teacher
+        self._store = store
+        self._wave = wave
+        self.scale = teacher.scale
+        self.fingerprint = teacher.fingerprint
+        self.calls = 0
+        self.reused = 0
+
+    def score(self, pairs: Sequence[Pair], progress: Progress = SILENT) -> FloatArray:
+        """float32 (n), on the teacher's scale. What was scored is committed every `wave` pairs.
+
+        Raises:
+            TeacherError: an answer that is not one finite number a pair, on the declared scale. Nothing of that wave
+                is kept.
+        """
+        keys = list(_keys(pairs))
+        distinct: dict[PairKey, int] = {}
+        for row, key in enumerate(keys):
+            distinct.setdefault(key, row)
+        found = self._store.get(self.fingerprint, list(distinct))
+        answers = dict(zip(distinct, found.values.tolist(), strict=True))
+        missing = [key for key, known in zip(distinct, found.valid, strict=True) if not known]
+        with progress.stage("score pairs", len(pairs)) as advance:
+            advance(len(pairs) - len(missing))
+            for start in range(0, len(missing), self._wave):
+                wave = missing[start : start + self._wave]
+                asked = [pairs[distinct[key]] for key in wave]
+                scores = checked(self._teacher.score(asked, _Within(advance)), asked, self._teacher)
+                self._store.put(self.fingerprint, wave, scores)
+                answers.update(zip(wave, scores.tolist(), strict=True))
+        self.calls += len(missing)
+        self.reused += len(pairs) - len(missing)
+        return np.array([answers[key] for key in keys], dtype=np.float32)
+
+
+def checked(answer: Any, pairs: Sequence[Pair], teacher: Teacher) -> FloatArray:
+    """The answer as float32 (n), if it is one finite number a pair on the teacher's scale.
+
+    Raises:
+        TeacherError: it is not; names the first pair it is not for.
+    """
+    try:
+        scores = np.asarray(answer)
+    except ValueError:  # ragged lists
+        raise TeacherError(f"the teacher must answer with one number a pair, not with lists of several lengths") from None
+    if scores.ndim != 1 or scores.dtype.kind not in "fiub":
+        raise TeacherError(
+            f"the teacher must answer with one number a pair; for {len(pairs)} pairs it gave "
+            f"an array of shape {scores.shape} and type {scores.dtype} (first pair: {_excerpt(pairs[0])})"
+        )
+    if len(scores) != len(pairs):
+        first = f"; the first pair without one: {_excerpt(pairs[len(scores)])}" if len(scores) < len(pairs) else ""
+        raise TeacherError(f"the teacher gave {len(scores)} scores for {len(pairs)} pairs{first}")
+    with np.errstate(over="ignore"):
+        scores = scores.astype(np.float32)
+    _refuse(~np.isfinite(scores), "not a finite number", scores, pairs)
+    if teacher.scale == "probability":
+        _refuse((scores < 0) | (scores > 1), "not a probability; declare teacher.scale: logit", scores, pairs)
+    if teacher.scale == "cosine":
+        _refuse(np.abs(scores) > 1 + _COSINE_SLACK, "not a cosine; declare teacher.scale: logit", scores, pairs)
+    return scores
+
+
+def _refuse(bad: BoolArray, why: str, scores: FloatArray, pairs: Sequence[Pair]) -> None:
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise TeacherError(
+            f"the teacher scored {int(bad.sum())} of {len(pairs)} pairs with what is {why}: "
+            f"first {scores[first]} for {_excerpt(pairs[first])}"
+        )
+
+
+def _excerpt(pair: Pair) -> str:
+    query, document = (text if len(text) <= _EXCERPT else text[:_EXCERPT] + "..." for text in pair)
+    return f"query {query!r}, document {document!r}"
+
+
+def _keys(pairs: Sequence[Pair]) -> Iterator[PairKey]:
+    """The key of each pair; each distinct text is hashed once (a query comes with many documents)."""
+    known: dict[str, bytes] = {}
+    for pair in pairs:
+        for text in pair:
+            if text not in known:
+                known[text] = text_key(text)
+        yield known[pair[0]], known[pair[1]]
+
+
+class _Within:
+    """A teacher's own stage as steps of the stage already open, so that waves show as one bar."""
+
+    def __init__(self, advance: Advance) -> None:
+        self._advance = advance
+
+    @contextmanager
+    def stage(self, name: str, total: int) -> Iterator[Advance]:
+        del name, total
+        yield self._advance

@@ -1,0 +1,73 @@
+"""The commented recipe that `foolsgold init` writes: every field, its default, and what it means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from foolsgold.recipe import CollectionSpec, Recipe, SourceSpec
+
+_HEAD = """\
+# A foolsgold recipe: how hard negatives are mined. Every field is optional; those below are the defaults.
+#   foolsgold mine recipe.yaml --out mined/
+# A model is a Hugging Face hub id, a local folder, or package:NAME/SUBPATH (a folder in an installed package).
+"""
+_COLLECTION = """\
+# What is mined: corpus, queries and judgements. One of
+#   {beir: FOLDER, split: train}             corpus.jsonl, queries.jsonl, qrels/train.tsv
+#   {pairs: FILE}                            (query, positive) rows: jsonl, parquet, csv, tsv or a saved Dataset
+#   {pairs: {path: FILE, anchor: COLUMN, positive: COLUMN, corpus: FILE}}
+#   {hf: NAME} | {ir_datasets: NAME} | {demo: true}
+# with, if need be, relevant_from: 2 (the lowest grade that makes a positive) and limit: 1000 (queries).
+"""
+_ABOUT = {
+    "retriever": "The embedding model of the dense sources.",
+    "teacher": "What tells a negative from a false negative; null for none (then dense negatives are a gamble).",
+    "sources": "Where candidates come from: bm25, dense, random, run, sparse, multivector; more fields: {fields}.",
+    "exclude": "What is dropped before the teacher looks, beside known positives and their duplicates.",
+    "decide": "Which scores make a negative, and which a false negative.",
+    "select": "Which negatives are taken, and how many.",
+    "audit": "Gates on the mined set.",
+}
+
+
+def commented_recipe(collection: dict[str, Any]) -> str:
+    """The default recipe as YAML with comments, for the given `collection` section.
+
+    Raises:
+        RecipeError: the section is not one.
+    """
+    recipe = Recipe.build({"collection": collection})
+    spec = recipe.collection
+    assert spec is not None
+    parts = [_HEAD, _COLLECTION + _line("collection", spec.model_dump(exclude_unset=True), "")]
+    for name, field in Recipe.model_fields.items():
+        value = getattr(recipe, name)
+        if isinstance(value, CollectionSpec):
+            continue
+        about = _ABOUT.get(name, field.description or "")
+        if isinstance(value, BaseModel):
+            body = "".join(
+                _line(key, getattr(value, key), part.description or "", indent=2)
+                for key, part in type(value).model_fields.items()
+            )
+            parts.append(f"# {about}\n{name}:\n{body}")
+        elif name == "sources":
+            fields = ", ".join(SourceSpec.model_fields)
+            body = "".join(
+                _line(key, {**source.model_dump(exclude_unset=True, mode="json"), "depth": source.depth}, "", indent=2)
+                for key, source in value.items()
+            )
+            parts.append(f"# {about.format(fields=fields)}\n{name}:\n{body}")
+        else:
+            parts.append(_line(name, value, about))
+    return "\n".join(parts)
+
+
+def _line(key: str, value: Any, comment: str, indent: int = 0) -> str:
+    # flow style keeps any value on its line; its outer braces are ours to drop
+    text = yaml.safe_dump({key: value}, default_flow_style=True, sort_keys=False, width=1_000_000).strip()[1:-1]
+    line = " " * indent + text
+    return f"{line:<42}  # {comment}\n" if comment else f"{line}\n"

@@ -1,0 +1,110 @@
+"""Recipes: what is refused, and that the refusal says where and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from foolsgold.errors import RecipeError
+from foolsgold.recipe import Recipe
+from foolsgold.template import commented_recipe
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"decide": {"negative_belw": 0.2}}, "decide.negative_belw: unknown field; did you mean negative_below?"),
+        ({"sources": {"dense": {"qota": 3}}}, "sources.dense.qota: unknown field; did you mean quota?"),
+        ({"sources": {"bm52": {}}}, "sources.bm52: unknown source; did you mean bm25?"),
+        ({"sources": {}}, "sources is empty"),
+        ({"sources": {"dense": {"k1": 1.2}}}, "sources.dense.k1: only a bm25 source has this field"),
+        ({"sources": {"dense": {"window": [5, 5]}}}, "needs 0 <= from < to"),
+        ({"sources": {"run": {}}}, "a run needs its path"),
+        ({"sources": {"sparse": {}}}, "a sparse source needs its model"),
+        ({"retriever": None}, "a dense source needs a model here or a retriever"),
+        ({"select": {"per_query": 9}}, "per_query is 9 but the cap is 8; set cap: 9"),
+        ({"decide": {"negative_below": 0.8}}, "must not be above positive_above"),
+        ({"decide": {"negative_below": -2.0}}, "set teacher.scale: logit"),
+        ({"decide": {"ambiguous": "weight", "positive_above": None}}, "needs both"),
+        ({"collection": {"beir": "a", "pairs": "b"}}, "name one of beir, pairs"),
+        ({"collection": {"split": "train"}}, "got none"),
+        ({"sed": 1}, "sed: unknown field; did you mean seed?"),
+        ({"teacher": "name"}, "teacher"),
+    ],
+)
+def test_a_recipe_that_cannot_be_is_refused_with_its_place(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(RecipeError) as refusal:
+        Recipe.build(values)
+    assert sentence in str(refusal.value)
+
+
+def test_every_problem_of_a_recipe_is_reported_at_once() -> None:
+    with pytest.raises(RecipeError) as refusal:
+        Recipe.build({"decide": {"x": 1}, "select": {"y": 2}})
+    assert len(str(refusal.value).splitlines()) == 2
+
+
+def test_a_threshold_in_logits_is_fine_on_the_logit_scale() -> None:
+    recipe = Recipe.build({"teacher": {"scale": "logit"}, "decide": {"negative_below": -2.0, "positive_above": 3.0}})
+    assert recipe.decide.negative_below == -2.0
+
+
+def test_two_sources_of_one_kind_have_names_of_their_own() -> None:
+    recipe = Recipe.build({"sources": {"small": {"kind": "dense", "model": "a/b"}, "dense": None}})
+    assert [recipe.kind_of(name) for name in recipe.sources] == ["dense", "dense"]
+
+
+def test_overrides_reach_any_field_and_keep_the_rest() -> None:
+    recipe = Recipe().with_values({"decide.negative_below": 0.2, "sources.random.quota": 1, "teacher": None})
+    assert recipe.decide.negative_below == 0.2
+    assert recipe.decide.positive_above == 0.7
+    assert list(recipe.sources) == ["bm25", "dense", "random"]
+    assert recipe.teacher is None
+
+
+def test_an_override_of_an_unknown_field_is_refused() -> None:
+    with pytest.raises(RecipeError, match="decide.negative_belo: unknown field; did you mean negative_below"):
+        Recipe().with_values({"decide.negative_belo": 0.2})
+
+
+def test_an_override_through_a_value_that_is_no_section_is_refused() -> None:
+    with pytest.raises(RecipeError, match="seed is not a section"):
+        Recipe().with_values({"seed.x": 1})
+
+
+def test_yaml_round_trip_keeps_the_recipe(tmp_path: Path) -> None:
+    recipe = Recipe.build({"collection": {"beir": "x"}, "sources": {"bm25": {"language": "german", "window": [2, 9]}}})
+    (tmp_path / "r.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
+    assert Recipe.from_yaml(tmp_path / "r.yaml") == recipe
+
+
+def test_the_commented_recipe_is_the_default_recipe() -> None:
+    text = commented_recipe({"beir": "data/x", "split": "train"})
+    assert Recipe.build(yaml.safe_load(text)) == Recipe.build({"collection": {"beir": "data/x", "split": "train"}})
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"- a\n- b\n", "a recipe is a mapping of sections, not list"),
+        (b"a: [1\n", "not valid YAML"),
+        (b"\xff\xfe\x00", "cannot be read"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
+    (tmp_path / "r.yaml").write_bytes(content)
+    with pytest.raises(RecipeError, match=sentence):
+        Recipe.from_yaml(tmp_path / "r.yaml")
+
+
+def test_a_missing_recipe_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="foolsgold init"):
+        Recipe.from_yaml(tmp_path / "none.yaml")
+
+
+def test_an_empty_recipe_is_the_default_recipe(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text("", encoding="utf-8")
+    assert Recipe.from_yaml(tmp_path / "r.yaml") == Recipe()
