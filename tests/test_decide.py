@@ -57,7 +57,9 @@ def test_only_a_lower_threshold_makes_all_the_rest_ambiguous() -> None:
         (-6.0, -6.31, -6.29),
     ],
 )
-def test_a_relative_margin_is_below_the_positive_whatever_the_sign(positive: float, kept: float, dropped: float) -> None:
+def test_a_relative_margin_is_below_the_positive_whatever_the_sign(
+    positive: float, kept: float, dropped: float
+) -> None:
     zones = _decide([kept, dropped], positive, relative_margin=0.95)
     assert zones == [("negative", "passed_every_rule"), ("false_negative", "within_relative_margin")]
 

@@ -119,7 +119,9 @@ def test_fewer_negatives_than_asked_is_a_shortfall_with_its_number(tmp_path: Pat
     mined = _mine(tmp_path, {"q": ["near", "hard", "easy"]}, select={"per_query": 5})
     (row,) = mined.queries.to_pylist()
     assert (row["selected"], row["shortfall"], row["false_negative"]) == (2, 3, 1)
-    assert any("1 of 1 queries have fewer negatives than asked (3 missing" in text for text in mined.manifest["warnings"])
+    assert any(
+        "1 of 1 queries have fewer negatives than asked (3 missing" in text for text in mined.manifest["warnings"]
+    )
 
 
 def test_a_query_with_no_candidate_left_is_in_the_tables_and_has_no_negatives(tmp_path: Path) -> None:
@@ -200,7 +202,9 @@ def test_a_positive_that_scores_below_its_negative_is_flagged_not_hidden(tmp_pat
 
 
 def test_an_ambiguous_candidate_may_be_kept_with_its_weight(tmp_path: Path) -> None:
-    mined = _mine(tmp_path, {"q": ["unsure", "near", "easy"]}, decide={"ambiguous": "weight"}, select={"strategy": "top"})
+    mined = _mine(
+        tmp_path, {"q": ["unsure", "near", "easy"]}, decide={"ambiguous": "weight"}, select={"strategy": "top"}
+    )
     assert mined.negatives["doc_id"].to_pylist() == ["unsure", "easy"]
     assert mined.negatives["weight"].to_pylist() == [pytest.approx(0.5), 1.0]  # 0.5 is half way from 0.3 to 0.7
 
@@ -211,8 +215,18 @@ def test_relabelling_makes_positives_of_a_new_collection_and_leaves_the_old_one(
     assert mined.collection.documents.take_ids(mined.collection.positives(0)) == ["pos", "near"]
     assert what.documents.take_ids(what.positives(0)) == ["pos"]
     assert mined.to_dataset("triplet", scores=True).to_list() == [
-        {"anchor": QUERIES["q"], "positive": DOCS["pos"], "negative": DOCS["hard"], "scores": pytest.approx([0.95, 0.2])},
-        {"anchor": QUERIES["q"], "positive": DOCS["near"], "negative": DOCS["hard"], "scores": pytest.approx([0.9, 0.2])},
+        {
+            "anchor": QUERIES["q"],
+            "positive": DOCS["pos"],
+            "negative": DOCS["hard"],
+            "scores": pytest.approx([0.95, 0.2]),
+        },
+        {
+            "anchor": QUERIES["q"],
+            "positive": DOCS["near"],
+            "negative": DOCS["hard"],
+            "scores": pytest.approx([0.9, 0.2]),
+        },
     ]
 
 
@@ -229,7 +243,9 @@ def test_a_changed_threshold_costs_no_teacher_call(tmp_path: Path) -> None:
 
 def test_a_teacher_is_asked_only_until_the_budget_is_full(tmp_path: Path) -> None:
     teacher = _teacher()
-    mined = _mine(tmp_path, {"q": ["near", "hard", "easy", "unsure"]}, teacher, select={"strategy": "top", "per_query": 1})
+    mined = _mine(
+        tmp_path, {"q": ["near", "hard", "easy", "unsure"]}, teacher, select={"strategy": "top", "per_query": 1}
+    )
     # the positive; near (thrown back); then hard, which fills the budget
     assert [doc for _, doc in teacher.read] == [DOCS["pos"], DOCS["near"], DOCS["hard"]]
     assert _verdicts(mined)["easy"] == ("unscored", "not_needed")
@@ -370,7 +386,9 @@ def test_lazy_scoring_selects_exactly_what_exhaustive_scoring_selects(
         "retriever": None,
     }
     lazy = fg.mine(what, teacher=teacher, out=tmp_path / "lazy", cache=tmp_path / "c1", **sections)
-    recipe = fg.Recipe.build(lazy.manifest["recipe"] | {"teacher": lazy.manifest["recipe"]["teacher"] | {"exhaustive": True}})
+    recipe = fg.Recipe.build(
+        lazy.manifest["recipe"] | {"teacher": lazy.manifest["recipe"]["teacher"] | {"exhaustive": True}}
+    )
     whole = fg.mine(what, recipe, teacher=teacher, out=tmp_path / "whole", cache=tmp_path / "c1")
     assert lazy.negatives.equals(whole.negatives)
     assert whole.manifest["counts"]["unscored"] == 0
@@ -385,7 +403,9 @@ def test_blocks_of_queries_do_not_change_the_outcome(tmp_path: Path, monkeypatch
     tables = []
     for block in (2, 4096):
         monkeypatch.setattr(mine_module, "BLOCK", block)
-        mined = _mine(tmp_path / str(block), lists, teacher, what=what) if (tmp_path / str(block)).mkdir() is None else None
+        mined = (
+            _mine(tmp_path / str(block), lists, teacher, what=what) if (tmp_path / str(block)).mkdir() is None else None
+        )
         assert mined is not None
         tables.append([pq.read_table(mined.path / f"{name}.parquet") for name in ("negatives", "ledger", "queries")])
     assert all(one.equals(other) for one, other in zip(*tables, strict=True))

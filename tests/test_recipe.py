@@ -66,7 +66,7 @@ def test_overrides_reach_any_field_and_keep_the_rest() -> None:
 
 
 def test_an_override_of_an_unknown_field_is_refused() -> None:
-    with pytest.raises(RecipeError, match="decide.negative_belo: unknown field; did you mean negative_below"):
+    with pytest.raises(RecipeError, match=r"decide\.negative_belo: unknown field; did you mean negative_below"):
         Recipe().with_values({"decide.negative_belo": 0.2})
 
 

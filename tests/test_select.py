@@ -157,7 +157,9 @@ def test_fewer_negatives_than_asked_is_a_shortfall_not_an_error() -> None:
         ([5, 5, 5], 2, (1, 1, 0)),
     ],
 )
-def test_shares_are_quotas_that_fit_the_budget(quotas: list[int | None], budget: int, expected: tuple[int, ...]) -> None:
+def test_shares_are_quotas_that_fit_the_budget(
+    quotas: list[int | None], budget: int, expected: tuple[int, ...]
+) -> None:
     assert select.shares(quotas, budget) == expected
 
 

@@ -44,7 +44,10 @@ def main() -> None:
     except FoolsgoldError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        _fail("interrupted; embeddings and teacher scores made so far are kept, and the same command goes on from them", 130)
+        _fail(
+            "interrupted; embeddings and teacher scores made so far are kept, and the same command goes on from them",
+            130,
+        )
     except BrokenPipeError:  # `foolsgold ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
@@ -73,7 +76,9 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 @app.command()
 def demo(
     queries: Annotated[int, typer.Option(min=1, help="Train queries to mine for.")] = 400,
-    to: Annotated[Path, typer.Option("--out", help="Folder that the set's own folder is made in.")] = Path("mined/demo"),
+    to: Annotated[Path, typer.Option("--out", help="Folder that the set's own folder is made in.")] = Path(
+        "mined/demo"
+    ),
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -102,7 +107,7 @@ def demo(
     for example in examples:
         out.print(show.example_panel(example))
     out.print(f"written to {mined.path}")
-    out.print(f"next: foolsgold init recipe.yaml --beir YOUR_FOLDER; foolsgold mine recipe.yaml")
+    out.print("next: foolsgold init recipe.yaml --beir YOUR_FOLDER; foolsgold mine recipe.yaml")
 
 
 @app.command()
@@ -136,7 +141,9 @@ def init(
 def mine(
     recipe_file: Annotated[Path | None, typer.Argument(metavar="[RECIPE]", help="Recipe in YAML.")] = None,
     beir: Annotated[str | None, typer.Option(help="Folder with corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv.")] = None,
-    pairs: Annotated[str | None, typer.Option(help="(query, positive) rows: jsonl, parquet, csv, tsv, Dataset.")] = None,
+    pairs: Annotated[
+        str | None, typer.Option(help="(query, positive) rows: jsonl, parquet, csv, tsv, Dataset.")
+    ] = None,
     anchor: Annotated[str | None, typer.Option(help="With --pairs: the column of queries.")] = None,
     positive: Annotated[str | None, typer.Option(help="With --pairs: the column of positives.")] = None,
     corpus: Annotated[str | None, typer.Option(help="With --pairs: more documents to choose from.")] = None,
@@ -145,7 +152,9 @@ def mine(
     split: Annotated[str | None, typer.Option(help="Which judgements to mine for.")] = None,
     relevant_from: Annotated[int | None, typer.Option(help="Lowest grade that makes a positive.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many queries.")] = None,
-    retriever: Annotated[str | None, typer.Option(help="Embedding model: hub id, folder or package:NAME/SUBPATH.")] = None,
+    retriever: Annotated[
+        str | None, typer.Option(help="Embedding model: hub id, folder or package:NAME/SUBPATH.")
+    ] = None,
     teacher: Annotated[str | None, typer.Option(help="Cross-encoder or other teacher; 'none' for none.")] = None,
     per_query: Annotated[int | None, typer.Option(min=1, help="Negatives a query.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of all sampling.")] = None,

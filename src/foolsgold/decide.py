@@ -1,4 +1,4 @@
-"""From scores to zones: is a candidate a negative, a false negative, or too close to say? Pure: arrays in, arrays out."""
+"""From scores to zones: a negative, a false negative, or too close to say? Pure: arrays in, arrays out."""
 
 from __future__ import annotations
 

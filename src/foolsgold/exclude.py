@@ -58,4 +58,3 @@ def first_reason(masks: Mapping[str, BoolArray]) -> Column:
         reason.values[masks[name]] = REASON[name]
         reason.valid[masks[name]] = True
     return reason
-

@@ -20,7 +20,7 @@ _REASONS = {
     "duplicate_of_candidate": "another candidate of this query has the same text",
     "outside_window": "its rank lies outside the window of every source that found it",
     "below_negative_threshold": "its score is below decide.negative_below ({negative_below})",
-    "between_thresholds": "its score is between decide.negative_below ({negative_below}) and positive_above ({positive_above})",
+    "between_thresholds": "its score is from negative_below ({negative_below}) to positive_above ({positive_above})",
     "above_positive_threshold": "its score is above decide.positive_above ({positive_above})",
     "above_positive_percentile": "its score is not below percentile {positive_percentile} of all positives' scores",
     "within_absolute_margin": "its score is less than {absolute_margin} below the positive's",
@@ -51,7 +51,9 @@ class Explanation:
             MinedSetError: no such query in the ledger, or no source proposed that document for it.
         """
         if len(ledger) == 0:
-            raise MinedSetError(f"no candidate was found for a query {query_id!r}: not mined, or no source found anything")
+            raise MinedSetError(
+                f"no candidate was found for a query {query_id!r}: not mined, or no source found anything"
+            )
         rows = ledger.filter(pc.equal(ledger["doc_id"], doc_id)).to_pylist()
         if not rows:
             raise MinedSetError(

@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from foolsgold.errors import MinedSetError
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from foolsgold.mined_set import Format, MinedSet
+    from foolsgold.mined_set import MinedSet
 
 log = logging.getLogger(__name__)
+
+Format = Literal["triplet", "n-tuple", "labeled-pair", "labeled-list"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class _Example:
     weights: list[float]
 
 
-def to_dataset(mined: MinedSet, format: Format, *, scores: bool, weights: bool, n: int | None) -> Dataset:  # noqa: A002
+def to_dataset(mined: MinedSet, format: Format, *, scores: bool, weights: bool, n: int | None) -> Dataset:
     """Texts of a mined set as a `datasets.Dataset`.
 
     Columns, with the names and the order that sentence-transformers' `mine_hard_negatives` gives:
@@ -52,7 +54,6 @@ def to_dataset(mined: MinedSet, format: Format, *, scores: bool, weights: bool, 
         MinedSetError: an unknown format; scores of a set mined without a teacher; no row left.
     """
     from datasets import Dataset
-    from foolsgold.mined_set import Format
 
     if format not in get_args(Format):
         raise MinedSetError(f"unknown format {format!r}; one of {', '.join(get_args(Format))}")
@@ -84,7 +85,13 @@ def to_dataset(mined: MinedSet, format: Format, *, scores: bool, weights: bool, 
 
 
 def _rows(
-    format: str, example: _Example, anchor: str, positive: str, negatives: list[str], scores: bool, weights: bool  # noqa: A002
+    format: str,
+    example: _Example,
+    anchor: str,
+    positive: str,
+    negatives: list[str],
+    scores: bool,
+    weights: bool,
 ) -> Iterator[dict[str, Any]]:
     if format == "triplet":
         for negative, score, weight in zip(negatives, example.scores, example.weights, strict=True):
@@ -117,7 +124,11 @@ def _rows(
     elif negatives:
         yield (
             {"anchor": anchor, "positive": [positive, *negatives]}
-            | ({"scores": [example.positive_score, *example.scores]} if scores else {"labels": [1] + [0] * len(negatives)})
+            | (
+                {"scores": [example.positive_score, *example.scores]}
+                if scores
+                else {"labels": [1] + [0] * len(negatives)}
+            )
             | ({"weights": example.weights} if weights else {})
         )
 

@@ -19,8 +19,8 @@ class Funnel:
         self._units = 0
         self._totals: Counter[str] = Counter()
         self._reasons: dict[str, Counter[str]] = {}
-        self._proposed: Counter[str] = Counter({source: 0 for source in sources})
-        self._selected: Counter[str] = Counter({source: 0 for source in sources})
+        self._proposed: Counter[str] = Counter(dict.fromkeys(sources, 0))
+        self._selected: Counter[str] = Counter(dict.fromkeys(sources, 0))
         self._full = self._short = self._empty = self._inverted = self._scored = self._judgeable = 0
 
     def add(self, *, ledger: pa.Table, queries: pa.Table, negatives: pa.Table, positives: pa.Table) -> None:

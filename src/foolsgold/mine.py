@@ -54,6 +54,7 @@ from foolsgold.teachers.protocol import Teacher
 
 log = logging.getLogger(__name__)
 
+_RECIPES_OWN: Any = object()  # tells "no teacher" (None) from "the teacher the recipe names"
 BLOCK = 4096  # queries mined at once: enough to keep matrix products and teacher batches full
 LIBRARIES = ("foolsgold", "numpy", "pyarrow", "bm25s", "onnxruntime", "tokenizers")
 
@@ -63,7 +64,7 @@ def mine(
     recipe: Recipe | None = None,
     *,
     out: str | Path = "mined",
-    teacher: Teacher | str | Mapping[str, Any] | None = ...,  # type: ignore[assignment]
+    teacher: Teacher | str | Mapping[str, Any] | None = _RECIPES_OWN,
     progress: Progress = SILENT,
     cache: str | Path | None = None,
     **sections: Any,
@@ -86,7 +87,7 @@ def mine(
     """
     started = time.perf_counter()
     own_teacher = None
-    if teacher is not ...:
+    if teacher is not _RECIPES_OWN:
         if teacher is not None and not isinstance(teacher, str | Mapping):
             own_teacher = teacher
             sections["teacher"] = {"model": type(teacher).__name__, "scale": teacher.scale}
@@ -154,8 +155,9 @@ def with_sections(recipe: Recipe, sections: Mapping[str, Any]) -> Recipe:
     for name, value in sections.items():
         given = {"model": value} if isinstance(value, str) and name in ("retriever", "teacher") else value
         current = values.get(name)
-        merge = name != "sources" and isinstance(given, Mapping) and isinstance(current, Mapping)
-        values[name] = {**current, **given} if merge else given
+        if name != "sources" and isinstance(given, Mapping) and isinstance(current, Mapping):
+            given = {**current, **given}
+        values[name] = given
     return Recipe.build(values) if sections else recipe
 
 
@@ -163,7 +165,7 @@ def _warnings(recipe: Recipe, signal: Signal) -> list[str]:
     near = [name for name in recipe.sources if recipe.kind_of(name) not in ("random", "bm25")]
     if near and not signal.rules(recipe.decide):
         return [
-            f"{', '.join(near)} without a teacher or a margin: of the nearest passages of a query a third to two thirds "
+            f"{', '.join(near)} without a teacher or a margin: of a query's nearest passages a third to two thirds "
             "are unlabelled positives, and they are mined as negatives here; set `teacher`"
         ]
     return []
@@ -291,12 +293,12 @@ class _Run:
             "duplicate_of_positive": exclude.is_pair(
                 found.query, passage[found.doc], collection.positive_query, passage[collection.positive_rows]
             ),
-            "query_itself": collection.queries.keys[found.query] == documents.keys[found.doc],
+            "query_itself": (collection.queries.keys[found.query] == documents.keys[found.doc]).all(axis=1),
             "empty_text": documents.empty[found.doc],
         }
 
         def left() -> BoolArray:
-            return ~np.logical_or.reduce(list(masks.values()))
+            return np.asarray(~np.logical_or.reduce(list(masks.values())))
 
         masks["near_duplicate_of_positive"] = self._near_duplicates(found, left())
         masks["duplicate_of_candidate"] = exclude.repeats(found, passage, left())

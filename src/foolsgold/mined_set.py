@@ -1,8 +1,8 @@
 """A mined set: a versioned folder, how it is written, and the questions it answers.
 
-`mined/<version>/` holds manifest.json (recipe, fingerprints, counts, warnings), negatives.parquet (what training reads),
-ledger.parquet (every candidate and what became of it), queries.parquet (counts and flags a query), positives.parquet
-(what the sources and the teacher say of each known positive) and audit.json.
+`mined/<version>/` holds manifest.json (recipe, fingerprints, counts, warnings), negatives.parquet (what training
+reads), ledger.parquet (every candidate and what became of it), queries.parquet (counts and flags a query),
+positives.parquet (what the sources and the teacher say of each known positive) and audit.json.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,13 +28,13 @@ from foolsgold.audit import Audit, audit
 from foolsgold.collection import Collection, load_collection
 from foolsgold.errors import MinedSetError
 from foolsgold.explain import Explanation
+from foolsgold.formats import Format, to_dataset
 from foolsgold.recipe import CollectionSpec
 from foolsgold.records import ledger_schema, negatives_schema, positives_schema, queries_schema
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-Format = Literal["triplet", "n-tuple", "labeled-pair", "labeled-list"]
 _STALE_SECONDS = 86_400
 
 
@@ -110,7 +110,9 @@ def check_conservation(queries: pa.Table) -> None:
     Raises:
         AssertionError: a bug in foolsgold, never the user's doing.
     """
-    counts = {name: queries[name].to_numpy() for name in queries.column_names if pa.types.is_integer(queries[name].type)}
+    counts = {
+        name: queries[name].to_numpy() for name in queries.column_names if pa.types.is_integer(queries[name].type)
+    }
     zones = ("excluded", "negative", "ambiguous", "false_negative", "unscored")
     if (counts["candidates"] != sum(counts[zone] for zone in zones)).any():
         raise AssertionError("candidates are not excluded + negative + ambiguous + false_negative + unscored")
@@ -137,7 +139,9 @@ class MinedSet:
 
     def __repr__(self) -> str:
         counts = self.manifest["counts"]
-        return f"MinedSet({self.version}: {counts['selected']:,} negatives for {counts['queries']:,} queries, {self.path})"
+        return (
+            f"MinedSet({self.version}: {counts['selected']:,} negatives for {counts['queries']:,} queries, {self.path})"
+        )
 
     @cached_property
     def negatives(self) -> pa.Table:
@@ -201,9 +205,12 @@ class MinedSet:
         """(query_id, doc_id, teacher_score) of the candidates that the teacher holds for positives, each pair once."""
         ledger = self.ledger()
         confident = ledger.filter(pc.equal(ledger["reason"].cast(pa.string()), "above_positive_threshold"))
-        return confident.select(["query_id", "doc_id", "teacher_score"]).group_by(
-            ["query_id", "doc_id"], use_threads=False
-        ).aggregate([("teacher_score", "max")]).rename_columns(["query_id", "doc_id", "teacher_score"])
+        return (
+            confident.select(["query_id", "doc_id", "teacher_score"])
+            .group_by(["query_id", "doc_id"], use_threads=False)
+            .aggregate([("teacher_score", "max")])
+            .rename_columns(["query_id", "doc_id", "teacher_score"])
+        )
 
     def explain(self, query_id: str, doc_id: str) -> Explanation:
         """The whole story of one candidate.
@@ -214,14 +221,17 @@ class MinedSet:
         return Explanation.from_rows(self.ledger(query_id), query_id, doc_id, self.manifest)
 
     def to_dataset(
-        self, format: Format = "triplet", *, scores: bool = False, weights: bool = False, n: int | None = None  # noqa: A002
+        self,
+        format: Format = "triplet",
+        *,
+        scores: bool = False,
+        weights: bool = False,
+        n: int | None = None,
     ) -> Dataset:
         """As a `datasets.Dataset` of texts, in the formats that sentence-transformers' losses read.
 
         See `foolsgold.formats.to_dataset`.
         """
-        from foolsgold.formats import to_dataset
-
         return to_dataset(self, format, scores=scores, weights=weights, n=n)
 
     def audit(self) -> Audit:

@@ -26,4 +26,3 @@ def pool(queries: IntArray, hits: Mapping[str, Hits]) -> Pool:
     return Pool(
         query=(merged >> 32).astype(np.int32), doc=(merged & 0xFFFFFFFF).astype(np.int32), ranks=ranks, scores=scores
     )
-

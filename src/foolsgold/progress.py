@@ -7,9 +7,17 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as RichProgress
-from rich.progress import ProgressColumn, Task
 from rich.text import Text
 
 Advance = Callable[[int], None]
@@ -30,7 +38,11 @@ class Silent:
     def stage(self, name: str, total: int) -> Iterator[Advance]:
         """Do nothing."""
         del name, total
-        yield lambda steps: None
+
+        def ignore(steps: int) -> None:
+            del steps
+
+        yield ignore
 
 
 class Bars:

@@ -45,7 +45,9 @@ class CollectionSpec(_Stage):
     """Where corpus, queries and judgements come from: exactly one of the first five."""
 
     beir: str | None = Field(None, description="folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv")
-    pairs: PairsSpec | None = Field(None, description="(query, positive) rows: jsonl, parquet, csv, tsv, or a saved Dataset")
+    pairs: PairsSpec | None = Field(
+        None, description="(query, positive) rows: jsonl, parquet, csv, tsv, or a saved Dataset"
+    )
     hf: str | None = Field(None, description="a dataset of (query, positive) rows on the Hugging Face hub")
     ir_datasets: str | None = Field(None, description="a dataset known to the ir_datasets package")
     demo: bool | None = Field(None, description="the docstrings of the installed Python packages")
@@ -131,7 +133,8 @@ class ExcludeSpec(_Stage):
     """What is dropped before a teacher looks at it, beside known positives and their duplicates."""
 
     near_duplicate: Fraction | None = Field(
-        0.95, description="a candidate whose character 5-shingles have this Jaccard similarity to a positive's; null: off"
+        0.95,
+        description="a candidate whose character 5-shingles have this Jaccard similarity to a positive's; null: off",
     )
     near_duplicate_cosine: Fraction | None = Field(
         0.98, description="the same by the cosine of the dense source's vectors, where there is one; null: off"
@@ -149,7 +152,9 @@ class DecideSpec(_Stage):
     relative_margin: Fraction | None = Field(
         None, description="0.95 keeps candidates up to 95 % of the positive's score (sign-safe)"
     )
-    absolute_margin: float | None = Field(None, ge=0.0, description="0.1 keeps candidates 0.1 below the positive's score")
+    absolute_margin: float | None = Field(
+        None, ge=0.0, description="0.1 keeps candidates 0.1 below the positive's score"
+    )
     positive_percentile: Annotated[float, Field(ge=0.0, le=100.0)] | None = Field(
         None, description="5 keeps candidates below the 5th percentile of all positives' scores"
     )
@@ -183,12 +188,16 @@ class SelectSpec(_Stage):
     backfill: bool = Field(True, description="what one source cannot give may come from the others")
     simans_a: float = Field(0.5, ge=0.0, description="p ~ exp(-a (s - s_positive - b)^2); SimANS's published code: 0.5")
     simans_b: float = Field(0.0, description="the same; SimANS's published code: 0")
-    strata: int = Field(4, ge=1, description="bands of the retriever's score that strategy stratified draws from in turn")
+    strata: int = Field(
+        4, ge=1, description="bands of the retriever's score that strategy stratified draws from in turn"
+    )
 
     @model_validator(mode="after")
     def _under_the_cap(self) -> Self:
         if self.per_query > self.cap:
-            raise ValueError(f"per_query is {self.per_query} but the cap is {self.cap}; set cap: {self.per_query} if you mean it")
+            raise ValueError(
+                f"per_query is {self.per_query} but the cap is {self.cap}; set cap: {self.per_query} if you mean it"
+            )
         return self
 
 
@@ -196,7 +205,9 @@ class AuditSpec(_Stage):
     """Gates on the mined set."""
 
     min_mean_margin: float | None = Field(2.0, description="mean of positive minus negative teacher score, in logits")
-    max_inverted: Fraction | None = Field(0.05, description="share of negatives that the teacher scores above their positive")
+    max_inverted: Fraction | None = Field(
+        0.05, description="share of negatives that the teacher scores above their positive"
+    )
 
 
 class Recipe(_Stage):
@@ -213,7 +224,9 @@ class Recipe(_Stage):
     exclude: ExcludeSpec = Field(default_factory=ExcludeSpec)
     decide: DecideSpec = Field(default_factory=DecideSpec)
     select: SelectSpec = Field(default_factory=SelectSpec)
-    relabel: bool = Field(False, description="false negatives above positive_above become positives of a new collection")
+    relabel: bool = Field(
+        False, description="false negatives above positive_above become positives of a new collection"
+    )
     audit: AuditSpec = Field(default_factory=AuditSpec)
     seed: int = Field(13, ge=0)
 
@@ -234,7 +247,9 @@ class Recipe(_Stage):
                 raise ValueError(f"sources.{name}: a source's name is letters, digits and _")
             if spec.kind is None and name not in kinds:
                 near = _nearest(name, kinds)
-                raise ValueError(f"sources.{name}: unknown source{near}; another name needs its kind: {', '.join(kinds)}")
+                raise ValueError(
+                    f"sources.{name}: unknown source{near}; another name needs its kind: {', '.join(kinds)}"
+                )
             for field in spec.model_fields_set:
                 owners = _OWN_FIELDS.get(field, kinds)
                 if self.kind_of(name) not in owners and getattr(spec, field) != SourceSpec.model_fields[field].default:
@@ -341,4 +356,3 @@ def _fields_at(model: type[BaseModel], path: list[str]) -> list[str]:
 def _nearest(name: str, known: Any) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else f" (known: {', '.join(known)})"
-

@@ -212,7 +212,7 @@ QUERY_COUNTS = (
 def queries_schema() -> pa.Schema:
     """One row for every query (with `positive_reference: each`, every query and positive): its counts and flags.
 
-    positive_below_negative: the teacher scores a selected negative above the positive, so one of the two is mislabelled.
+    positive_below_negative: a selected negative scores above the positive, so one of the two is mislabelled.
     """
     return pa.schema(
         [
@@ -226,7 +226,7 @@ def queries_schema() -> pa.Schema:
 
 
 def positives_schema(sources: list[str]) -> pa.Schema:
-    """One row for every known positive: its grade, and the scores of those sources and that teacher that can score it."""
+    """One row for every known positive: its grade, and what each source and the teacher that can score it say."""
     return pa.schema(
         [
             pa.field("query_id", _ID, nullable=False),

@@ -190,7 +190,8 @@ def _bands(owner: IntArray, score: Floats, strata: int) -> LongArray:
     np.maximum.at(high, owner, score)
     span = (high - low)[owner]
     depth = np.divide(high[owner] - score, span, out=np.zeros_like(score), where=span > 0)
-    return np.minimum((depth * strata).astype(np.int64), strata - 1)
+    bands: LongArray = np.minimum((depth * strata).astype(np.int64), strata - 1)
+    return bands
 
 
 def _position_within(group: LongArray, key: Floats) -> LongArray:

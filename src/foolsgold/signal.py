@@ -70,7 +70,9 @@ def build_signal(
     if not recipe.decide.has_margin and recipe.decide.positive_percentile is None:
         return NoSignal(len(collection.positive_rows))
     kinds = ("dense", "multivector", "sparse", "bm25")
-    able = sorted((name for name in sources if recipe.kind_of(name) in kinds), key=lambda n: kinds.index(recipe.kind_of(n)))
+    able = sorted(
+        (name for name in sources if recipe.kind_of(name) in kinds), key=lambda n: kinds.index(recipe.kind_of(n))
+    )
     if not able:
         raise RecipeError(
             "decide: a margin compares a candidate with the positive, and nothing here can score a positive; "
@@ -92,7 +94,9 @@ class TeacherSignal:
         self._name = name
         self._collection = collection
         self._progress = progress
-        self.positives = Column.known(self.score(collection.positive_query, collection.positive_rows, "score positives"))
+        self.positives = Column.known(
+            self.score(collection.positive_query, collection.positive_rows, "score positives")
+        )
 
     def score(self, query: IntArray, doc: IntArray, stage: str) -> FloatArray:
         """float32 (n), on the declared scale."""

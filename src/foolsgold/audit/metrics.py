@@ -15,7 +15,7 @@ from foolsgold.teachers.scale import to_scale
 
 @dataclass(frozen=True)
 class Gate:
-    """One measure against its limit, and what to do where it fails. `unknown`: the set has no scores to measure it on."""
+    """One measure against its limit, and what to do where it fails. `unknown`: there are no scores to measure it on."""
 
     name: str
     value: float | None

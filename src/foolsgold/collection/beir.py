@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from foolsgold.collection.collection import Collection
 from foolsgold.collection.corpus import BEIR_CORPUS, BEIR_QUERIES, empty_note, non_empty_rows, read_texts
 from foolsgold.collection.lines import Problems, numbered_lines
+from foolsgold.collection.texts import Texts
 from foolsgold.errors import CollectionError
 from foolsgold.progress import SILENT, Progress
 
@@ -50,18 +52,17 @@ def load_beir(
     judged, notes = read_qrels(qrels)
     documents, corpus_notes = read_texts(folder / "corpus.jsonl", BEIR_CORPUS, progress)
     queries, query_notes = read_texts(folder / "queries.jsonl", BEIR_QUERIES, progress)
-    notes += [*corpus_notes, *query_notes, *empty_note(documents, "documents")]
+    notes += [*corpus_notes, *query_notes, *empty_note(documents)]
 
-    judged, unknown = _known(judged, lambda j: j.query_id, queries.find(j.query_id for j in judged), qrels, "query", queries)
-    notes += unknown
-    judged, unknown = _known(judged, lambda j: j.doc_id, documents.find(j.doc_id for j in judged), qrels, "document", documents)
-    notes += unknown
-    if queries.n_empty:
-        n_queries = len(queries)
-        queries = queries.subset(non_empty_rows(queries))
-        with_text = queries.find(j.query_id for j in judged)
-        judged = [j for j in judged if j.query_id in with_text]
-        notes.append(f"{n_queries - len(queries):,} queries have an empty text and are left out")
+    for what, texts in (("query", queries), ("document", documents)):
+        judged, unknown = _known(judged, what, texts, qrels)
+        notes += unknown
+    with_text = non_empty_rows(queries)
+    if len(with_text) < len(queries):
+        notes.append(f"queries with an empty text: {len(queries) - len(with_text):,}, left out")
+        queries = queries.subset(with_text)
+        there = queries.find(j.query_id for j in judged)
+        judged = [j for j in judged if j.query_id in there]
     return Collection.from_judgements(
         name=folder.resolve().name,
         split=split or "train",
@@ -104,7 +105,8 @@ def read_qrels(path: Path) -> tuple[list[Judgement], list[str]]:
     for judgement in judged:
         grades.setdefault((judgement.query_id, judgement.doc_id), set()).add(judgement.grade)
     torn = sum(len(several) > 1 for several in grades.values())
-    return judged, [f"{path.name}: {torn:,} pairs are judged with different grades; the highest counts"] if torn else []
+    notes = [f"{path.name}: pairs judged with different grades: {torn:,}, the highest counts"] if torn else []
+    return judged, notes
 
 
 def _fields(line: str) -> list[str]:
@@ -136,18 +138,18 @@ def _qrels_path(folder: Path, split: str) -> Path:
     return there[split]
 
 
-def _known(
-    judged: list[Judgement], id_of: Callable[[Judgement], str], rows: dict[str, int], qrels: Path, what: str, among: Any
-) -> tuple[list[Judgement], list[str]]:
-    """The judgements whose query (or document) is there, and a note that counts the others."""
-    unknown = [judgement for judgement in judged if id_of(judgement) not in rows]
+def _known(judged: list[Judgement], what: str, texts: Texts, qrels: Path) -> tuple[list[Judgement], list[str]]:
+    """The judgements whose query (or document) is among the texts, and a note that counts the others."""
+    id_of = attrgetter("query_id" if what == "query" else "doc_id")
+    there = texts.find(map(id_of, judged))
+    unknown = [judgement for judgement in judged if id_of(judgement) not in there]
     if not unknown:
         return judged, []
     first = f"line {unknown[0].line}, {id_of(unknown[0])!r}"
-    if len(unknown) == len(judged):
+    if not there:
+        like = ", ".join(map(repr, texts.take_ids(range(min(3, len(texts))))))
         raise CollectionError(
-            f"{qrels}: no judgement names a {what} that is there ({first}); "
-            f"the {what} ids look like {', '.join(map(repr, among.take_ids(range(min(3, len(among))))))}"
+            f"{qrels}: no judgement names a {what} that is there ({first}); the {what} ids look like {like}"
         )
-    note = f"{qrels.name}: {len(unknown):,} judgements name a {what} that is not there (the first: {first}); they are left out"
-    return [judgement for judgement in judged if id_of(judgement) in rows], [note]
+    note = f"{qrels.name}: judgements that name a {what} that is not there: {len(unknown):,}, left out (first: {first})"
+    return [judgement for judgement in judged if id_of(judgement) in there], [note]

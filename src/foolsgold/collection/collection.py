@@ -12,7 +12,7 @@ import numpy as np
 
 from foolsgold.collection.texts import Texts
 from foolsgold.errors import CollectionError
-from foolsgold.records import IntArray, LongArray
+from foolsgold.records import BoolArray, IntArray, LongArray
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Collection:
         return self.grade[self._relevant]
 
     @cached_property
-    def _relevant(self) -> Any:
-        return self.grade >= self.relevant_from
+    def _relevant(self) -> BoolArray:
+        return np.asarray(self.grade >= self.relevant_from)
 
     def positives(self, query: int) -> IntArray:
         """The document rows of one query's positives."""
@@ -89,7 +89,8 @@ class Collection:
         }
         for q, d in zip(query.tolist(), doc.tolist(), strict=True):
             grades[q, d] = max(grades.get((q, d), self.relevant_from), self.relevant_from)
-        return replace(self, **judgement_arrays(grades), spec=None)
+        judged_query, judged_doc, grade = judgement_arrays(grades)
+        return replace(self, judged_query=judged_query, judged_doc=judged_doc, grade=grade, spec=None)
 
     @classmethod
     def from_judgements(
@@ -123,7 +124,9 @@ class Collection:
             query, doc = query_rows.get(query_id), doc_rows.get(doc_id)
             if query is None or doc is None:
                 what, missing = ("query", query_id) if query is None else ("document", doc_id)
-                raise CollectionError(f"{name}, split {split}: a judgement names {what} {missing!r}, which is not there")
+                raise CollectionError(
+                    f"{name}, split {split}: a judgement names {what} {missing!r}, which is not there"
+                )
             by_query.setdefault(query, []).append((doc, grade))
         useful = sorted(q for q, judged in by_query.items() if any(grade >= relevant_from for _, grade in judged))
         if not useful:
@@ -132,26 +135,29 @@ class Collection:
                 "name another split or set relevant_from lower"
             )
         if len(useful) < len(by_query):
-            notes.append(f"{len(by_query) - len(useful):,} judged queries have no positive and are left out")
+            notes.append(f"judged queries without a positive: {len(by_query) - len(useful):,}, left out")
         kept = useful[:limit]
         grades = {(row, doc): grade for row, query in enumerate(kept) for doc, grade in by_query[query]}
+        judged_query, judged_doc, grade_of = judgement_arrays(grades)
         return cls(
             name=name,
             split=split,
             documents=documents,
             queries=queries.subset(kept),
-            **judgement_arrays(grades),
+            judged_query=judged_query,
+            judged_doc=judged_doc,
+            grade=grade_of,
             relevant_from=relevant_from,
             spec=spec,
             notes=tuple(notes),
         )
 
 
-def judgement_arrays(grades: Mapping[tuple[int, int], int]) -> dict[str, IntArray]:
+def judgement_arrays(grades: Mapping[tuple[int, int], int]) -> tuple[IntArray, IntArray, IntArray]:
     """(query row, document row) -> grade as the three sorted arrays of a Collection."""
     pairs = sorted(grades)
-    return {
-        "judged_query": np.array([q for q, _ in pairs], dtype=np.int32),
-        "judged_doc": np.array([d for _, d in pairs], dtype=np.int32),
-        "grade": np.array([grades[pair] for pair in pairs], dtype=np.int32),
-    }
+    return (
+        np.array([q for q, _ in pairs], dtype=np.int32),
+        np.array([d for _, d in pairs], dtype=np.int32),
+        np.array([grades[pair] for pair in pairs], dtype=np.int32),
+    )

@@ -105,14 +105,16 @@ def _named(name: str, there: tuple[str, ...], role: str, column: str | None) -> 
     raise CollectionError(f"{name}: no column {column!r} for the {role}; {hint}(columns: {_list(there)})")
 
 
-def _usual(name: str, there: tuple[str, ...], role: str, usual: tuple[str, ...], besides: tuple[str | None, ...]) -> str:
+def _usual(
+    name: str, there: tuple[str, ...], role: str, usual: tuple[str, ...], besides: tuple[str | None, ...]
+) -> str:
     found = _matching(there, usual, besides)
     if len(found) == 1:
         return found[0]
     why = f"{_list(tuple(found), ' and ')} could each be the {role}" if found else f"no column looks like the {role}"
     raise CollectionError(
         f"{name}: {why} (columns: {_list(there)}); "
-        f"name the columns: pairs: {{path: {name}, anchor: COLUMN, positive: COLUMN}}, or anchor= and positive= in Python"
+        f"name them: pairs: {{path: {name}, anchor: COLUMN, positive: COLUMN}} (in Python: anchor=, positive=)"
     )
 
 

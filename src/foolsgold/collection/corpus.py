@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -20,13 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foolsgold.cache import cache_folder
-from foolsgold.collection.lines import Problems, type_word
+from foolsgold.collection.lines import type_word
 from foolsgold.collection.rows import Rows, rows_of_file
 from foolsgold.collection.texts import Texts, strings
 from foolsgold.errors import CollectionError
 from foolsgold.progress import SILENT, Progress
+from foolsgold.records import LongArray
 
-MAP_FROM = 32 * 1024 * 1024  # bytes of a file; below, parsing takes less than a second and a copy is not worth its place
+# Bytes of a file; below, parsing takes less than a second and a copy is not worth its place.
+MAP_FROM = 32 * 1024 * 1024
 
 _FORMAT = 1  # of the Arrow files; a change of this leaves the files of older versions unused
 _BATCH = 16_384
@@ -68,7 +70,7 @@ def read_texts(path: Path, layout: Layout, progress: Progress = SILENT) -> tuple
         return _in_memory(rows_of_file(path, progress), layout), []
     folder = cache_folder() / "collections"
     mapped = folder / f"{_key(path, layout)}.arrow"
-    with suppress(OSError, pa.ArrowInvalid):  # not there yet, or damaged: written anew
+    with suppress(OSError, pa.ArrowException):  # not there yet, or damaged: written anew
         return _map(mapped), []
     unfinished = folder / f"{mapped.stem}.{uuid4().hex}.tmp"
     try:
@@ -80,7 +82,8 @@ def read_texts(path: Path, layout: Layout, progress: Progress = SILENT) -> tuple
         note = f"{folder} cannot be written to ({problem.strerror or problem}), so {path.name} is held in memory"
         return _in_memory(rows_of_file(path, progress), layout), [note]
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink()
 
 
 def texts_of_rows(rows: Rows, layout: Layout) -> Texts:
@@ -179,12 +182,12 @@ def _tell_duplicates(twice: set[str], rows: Rows, layout: Layout) -> None:
     raise CollectionError(f"{rows.name}: {len(twice):,} ids occur more than once")
 
 
-def empty_note(texts: Texts, what: str) -> Iterable[str]:
-    """A note on texts without a character, if there are any."""
-    if texts.n_empty:
-        yield f"{texts.n_empty:,} {what} have an empty text and are never taken as negatives"
-
-
-def non_empty_rows(texts: Texts) -> np.ndarray[Any, np.dtype[np.int64]]:
+def non_empty_rows(texts: Texts) -> LongArray:
     """int64: the rows that have a text."""
-    return np.flatnonzero(np.asarray(pc.binary_length(texts.texts)) > 0)
+    return np.flatnonzero(np.asarray(pc.binary_length(texts.texts)))
+
+
+def empty_note(documents: Texts) -> list[str]:
+    """A note on documents without a text, if there are any."""
+    n_empty = len(documents) - len(non_empty_rows(documents))
+    return [f"documents with an empty text: {n_empty:,}, never taken as negatives"] if n_empty else []

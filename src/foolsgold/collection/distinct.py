@@ -39,7 +39,9 @@ def distinct(entries: list[Entry], column: str | None) -> tuple[Distinct, list[s
     return _distinct(entries), []
 
 
-def made_ids(some: Distinct, prefix: str, start: int = 0, taken: Callable[[list[str]], bool] | None = None) -> list[str]:
+def made_ids(
+    some: Distinct, prefix: str, start: int = 0, taken: Callable[[list[str]], bool] | None = None
+) -> list[str]:
     """An id for each: its own, or else `prefix` and its row, counted from `start`.
 
     A made id is never one that another has: then, and where `taken` says so, the prefix gets an underscore more.
@@ -62,7 +64,9 @@ def joined(corpus: Texts, has_ids: bool, documents: Distinct) -> tuple[Texts, li
         CollectionError: a document's own id is one that was made for a document of the corpus.
     """
     by_id = corpus.find(own_id for own_id in documents.ids if own_id is not None)
-    by_text = corpus.find_texts(text for text, own_id in zip(documents.texts, documents.ids, strict=True) if own_id is None)
+    by_text = corpus.find_texts(
+        text for text, own_id in zip(documents.texts, documents.ids, strict=True) if own_id is None
+    )
     if by_id and not has_ids:
         raise CollectionError(
             f"corpus: it has no ids, so they were made, and {next(iter(by_id))!r} is also the id of another document "
@@ -79,11 +83,12 @@ def joined(corpus: Texts, has_ids: bool, documents: Distinct) -> tuple[Texts, li
         if row is None:
             lacking.texts.append(text)
             lacking.ids.append(own_id)
-    n_there = len(there) - len(lacking.texts)
-    notes = [f"{n_there:,} of the {len(there):,} documents of the pairs are in the corpus; the others are added to it"]
+    notes = [f"documents of the pairs that the corpus lacks: {len(lacking.texts):,} of {len(there):,}, added to it"]
     differing = _differing(corpus, there, documents)
     if differing:
-        notes.append(f"{differing:,} documents have another text in the corpus than in the pairs; the corpus's is used")
+        notes.append(
+            f"documents with another text in the corpus than in the pairs: {differing:,}, the corpus's is used"
+        )
     ids = made_ids(lacking, "d", len(corpus), lambda made: bool(corpus.find(made)))
     return corpus.followed_by(Texts.from_lists(ids, lacking.texts)), row_in, notes
 

@@ -42,9 +42,10 @@ def rows_of_folder(folder: Path, split: str | None, progress: Progress = SILENT)
 
     try:
         loaded = datasets.load_from_disk(str(folder))
-    except (FileNotFoundError, ValueError, OSError) as problem:
+    except (ValueError, OSError) as problem:
+        reason = " ".join(str(problem).split())[:200]
         raise CollectionError(
-            f"{folder}: a folder, but not one that Dataset.save_to_disk wrote ({' '.join(str(problem).split())[:200]}). "
+            f"{folder}: a folder, but not one that Dataset.save_to_disk wrote ({reason}). "
             "For a BEIR folder say beir:FOLDER; for a file of pairs name the file"
         ) from None
     return rows_of_loaded(loaded, str(folder), split, progress)
@@ -67,5 +68,7 @@ def the_only_split(name: str, split: str | None) -> str:
         CollectionError: another was asked for.
     """
     if split not in (None, "train"):
-        raise CollectionError(f"{name}: it has no splits, so split {split!r} cannot be chosen; name what holds only those rows")
+        raise CollectionError(
+            f"{name}: it has no splits, so split {split!r} cannot be chosen; name what holds only those rows"
+        )
     return "train"

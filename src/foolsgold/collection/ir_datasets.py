@@ -39,10 +39,14 @@ def load_ir_datasets(
     try:
         dataset = ir_datasets.load(full_name)
     except KeyError:
-        raise CollectionError(f"ir_datasets:{full_name}: no such dataset; `ir_datasets list` prints those there are") from None
+        raise CollectionError(
+            f"ir_datasets:{full_name}: no such dataset; `ir_datasets list` prints those there are"
+        ) from None
     lacking = [part for part in ("docs", "queries", "qrels") if not getattr(dataset, f"has_{part}")()]
     if lacking:
-        raise CollectionError(f"ir_datasets:{full_name}: it has no {', '.join(lacking)}; name one of its parts, such as {full_name}/train")
+        raise CollectionError(
+            f"ir_datasets:{full_name}: it has no {', '.join(lacking)}; name one of its parts, such as {full_name}/train"
+        )
     try:
         documents = _texts(dataset.docs_iter(), "doc_id", dataset.docs_count() or 0, progress)
         queries = _texts(dataset.queries_iter(), "query_id", dataset.queries_count() or 0, progress)
@@ -52,9 +56,11 @@ def load_ir_datasets(
     queries = queries.subset(non_empty_rows(queries))
     query_rows, doc_rows = queries.find(q for q, _ in judgements), documents.find(d for _, d in judgements)
     known = {pair: grade for pair, grade in judgements.items() if pair[0] in query_rows and pair[1] in doc_rows}
-    notes = list(empty_note(documents, "documents"))
+    notes = empty_note(documents)
     if len(known) < len(judgements):
-        notes.append(f"{len(judgements) - len(known):,} judgements name a query or a document that is not there; they are left out")
+        notes.append(
+            f"judgements that name a query or a document that is not there: {len(judgements) - len(known):,}, left out"
+        )
     return Collection.from_judgements(
         name=name,
         split=split or name.rsplit("/", 1)[-1],

@@ -79,7 +79,9 @@ def json_lines(path: Path, problems: Problems, progress: Progress = SILENT) -> I
         try:
             record = json.loads(line)
         except json.JSONDecodeError as problem:
-            problems.add(number, f"not JSON ({problem.msg} at column {problem.colno}); each line must be one JSON object")
+            problems.add(
+                number, f"not JSON ({problem.msg} at column {problem.pos + 1}); each line must be one JSON object"
+            )
         except (ValueError, RecursionError) as problem:
             problems.add(number, f"not usable JSON ({problem})")
         else:
@@ -91,8 +93,15 @@ def json_lines(path: Path, problems: Problems, progress: Progress = SILENT) -> I
 
 def type_word(value: Any) -> str:
     """What a value is, in a user's words."""
-    words = {type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list",
-             dict: "an object"}
+    words = {
+        type(None): "null",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "a text",
+        list: "a list",
+        dict: "an object",
+    }
     return words.get(type(value), type(value).__name__)
 
 
@@ -108,6 +117,8 @@ def _tell_which_lines_are_not_utf8(path: Path, error: type[FoolsgoldError]) -> N
                 line.decode("utf-8")
             except UnicodeDecodeError as problem:
                 byte = line[problem.start]
-                problems.add(number, f"not UTF-8 (byte 0x{byte:02x} at column {problem.start + 1}); save the file as UTF-8")
+                problems.add(
+                    number, f"not UTF-8 (byte 0x{byte:02x} at column {problem.start + 1}); save the file as UTF-8"
+                )
     problems.check()
     raise error(f"{path}: not UTF-8; save the file as UTF-8")

@@ -14,7 +14,7 @@ from foolsgold.collection.demo import load_demo
 from foolsgold.collection.hub import rows_of_folder, rows_of_hub, rows_of_loaded, the_only_split
 from foolsgold.collection.ir_datasets import load_ir_datasets
 from foolsgold.collection.pairs import pairs_from_rows
-from foolsgold.collection.rows import FORMATS, Rows, is_dataset, is_dataset_dict, rows_of_file, suffix_of
+from foolsgold.collection.rows import PAIR_FORMATS, Rows, is_dataset, is_dataset_dict, rows_of_file, suffix_of
 from foolsgold.errors import CollectionError
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import CollectionSpec, PairsSpec
@@ -23,7 +23,7 @@ _KINDS = ("beir", "pairs", "hf", "ir_datasets")
 
 FORMS = f"""a collection is one of
   beir:FOLDER        corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv
-  pairs:FILE         (query, positive) rows: {", ".join(FORMATS)}, or a folder that Dataset.save_to_disk wrote
+  pairs:FILE         (query, positive) rows: {", ".join(PAIR_FORMATS)}, or a folder that Dataset.save_to_disk wrote
   hf:NAME            (query, positive) rows on the Hugging Face hub (hf:NAME:CONFIG for one configuration)
   ir_datasets:NAME   what the ir_datasets package knows
   demo               docstrings of the installed Python packages
@@ -61,7 +61,9 @@ def load_collection(
     if isinstance(spec, Collection):
         given = [name for name, value in options.items() if value is not None]
         if given:
-            raise CollectionError(f"{', '.join(given)} cannot be changed in a collection that is loaded; load it with them")
+            raise CollectionError(
+                f"{', '.join(given)} cannot be changed in a collection that is loaded; load it with them"
+            )
         return spec
     if is_dataset(spec) or is_dataset_dict(spec):
         rows, split = rows_of_loaded(spec, "dataset", split, progress)
@@ -89,8 +91,8 @@ def _parsed(spec: Any) -> CollectionSpec:
     path = Path(text).expanduser()
     if is_beir_folder(path):
         return CollectionSpec(beir=text)
-    if path.is_dir() or (path.is_file() and suffix_of(path) in FORMATS):
-        return CollectionSpec(pairs=text)
+    if path.is_dir() or (path.is_file() and suffix_of(path) in PAIR_FORMATS):
+        return CollectionSpec(pairs=PairsSpec(path=text))
     near = nearest(kind, (*_KINDS, "demo"))
     hint = f"did you mean {near}? " if near else "there is no such file or folder; " if not path.exists() else ""
     raise CollectionError(f"{text!r} is not a collection: {hint}{FORMS}")
@@ -102,15 +104,18 @@ def _with_options(
     """The spec with what the caller set beside it."""
     values: dict[str, Any] = spec.model_dump(exclude_none=True)
     values.update({name: value for name, value in options.items() if value is not None})
-    columns = {"anchor": anchor, "positive": positive, "corpus": str(corpus) if isinstance(corpus, (str, Path)) else None}
+    columns = {
+        "anchor": anchor,
+        "positive": positive,
+        "corpus": str(corpus) if isinstance(corpus, (str, Path)) else None,
+    }
     columns = {name: value for name, value in columns.items() if value is not None}
     if columns or corpus is not None:
         if spec.hf is not None:
             values["pairs"] = {"path": f"hf:{values.pop('hf')}"}
         if "pairs" not in values:
             raise CollectionError("anchor, positive and corpus are for collections of pairs only")
-        before = {"path": values["pairs"]} if isinstance(values["pairs"], str) else values["pairs"]
-        values["pairs"] = {**before, **columns}
+        values["pairs"] = {**values["pairs"], **columns}
     try:
         return CollectionSpec.model_validate(values)
     except ValidationError as error:
@@ -120,7 +125,12 @@ def _with_options(
 
 def _load(spec: CollectionSpec, corpus: Any, progress: Progress) -> Collection:
     saved = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    common: dict[str, Any] = {"relevant_from": spec.relevant_from, "limit": spec.limit, "spec": saved, "progress": progress}
+    common: dict[str, Any] = {
+        "relevant_from": spec.relevant_from,
+        "limit": spec.limit,
+        "spec": saved,
+        "progress": progress,
+    }
     if spec.beir is not None:
         return load_beir(Path(spec.beir).expanduser(), split=spec.split, **common)
     if spec.ir_datasets is not None:
@@ -128,8 +138,6 @@ def _load(spec: CollectionSpec, corpus: Any, progress: Progress) -> Collection:
     if spec.demo:
         return load_demo(split=spec.split, **common)
     pairs = PairsSpec(path=f"hf:{spec.hf}") if spec.hf else spec.pairs
-    if isinstance(pairs, str):
-        pairs = PairsSpec(path=pairs)
     assert pairs is not None  # a CollectionSpec names exactly one form
     if corpus is not None and not isinstance(corpus, (str, Path)):
         common["spec"] = None  # it cannot be loaded again from a recipe

@@ -47,19 +47,22 @@ def pairs_from_rows(
     pairs = _read(rows, columns)
     notes = [columns.note(rows.columns)]
     if pairs.skipped:
-        where = f"the first: {rows.unit} {pairs.first_skipped}"
-        notes.append(f"{pairs.skipped:,} {rows.unit}s without a text in {columns.anchor!r} or {columns.positive!r} ({where}) are left out")
+        notes.append(
+            f"{rows.unit}s without a text in {columns.anchor!r} or {columns.positive!r}: {pairs.skipped:,}, left out "
+            f"(first: {rows.unit} {pairs.first_skipped})"
+        )
 
     queries, query_notes = distinct(pairs.queries, columns.query_id)
     documents, doc_notes = distinct(pairs.documents, columns.doc_id)
     query_texts = Texts.from_lists(made_ids(queries, "q"), queries.texts)
     if corpus is None:
-        doc_texts, row_in = Texts.from_lists(made_ids(documents, "d"), documents.texts), list(range(len(documents.texts)))
-        corpus_notes = []
+        doc_texts = Texts.from_lists(made_ids(documents, "d"), documents.texts)
+        row_in = list(range(len(doc_texts)))
+        corpus_notes: list[str] = []
     else:
         extra, has_ids, corpus_notes = _read_corpus(corpus, progress)
         doc_texts, row_in, more = joined(extra, has_ids, documents)
-        corpus_notes += [*more, *empty_note(doc_texts, "documents")]
+        corpus_notes += [*more, *empty_note(doc_texts)]
     query_ids, doc_ids = query_texts.ids.to_pylist(), doc_texts.take_ids(row_in)
     judgements: dict[tuple[str, str], int] = {}
     for query, document, grade in pairs.judged:
@@ -121,10 +124,10 @@ def _add(pairs: _Pairs, number: int, record: Mapping[str, Any], columns: Columns
     one = not isinstance(record[columns.positive], list)
     for text, own_id in positives:
         pairs.judged.append((len(pairs.queries), len(pairs.documents), grade))
-        pairs.documents.append((text, own_id or (doc_id if one else None)))
+        pairs.documents.append(Entry(text, own_id or (doc_id if one else None)))
     for column in columns.negatives:
         pairs.documents += _documents(record.get(column), column)
-    pairs.queries.append((query, query_id))
+    pairs.queries.append(Entry(query, query_id))
 
 
 class _BadCell(Exception):
@@ -147,7 +150,9 @@ def _documents(value: Any, column: str) -> Iterator[Entry]:
         text = item
         if isinstance(item, dict):
             if "text" not in item:
-                raise _BadCell(f"{column!r} is an object with {', '.join(map(repr, item)) or 'nothing'}; it needs 'text'")
+                raise _BadCell(
+                    f"{column!r} is an object with {', '.join(map(repr, item)) or 'nothing'}; it needs 'text'"
+                )
             text = item["text"]
             title = item.get("title")
             if isinstance(title, str) and isinstance(text, str):
@@ -155,7 +160,7 @@ def _documents(value: Any, column: str) -> Iterator[Entry]:
             own_id = next((_id(item[key]) for key in CORPUS_IDS if item.get(key) is not None), None)
         text = _text(text, column)
         if text is not None:
-            yield text, own_id
+            yield Entry(text, own_id)
 
 
 def _grade(value: Any, column: str) -> int:

@@ -17,7 +17,7 @@ from foolsgold.collection.lines import Problems, json_lines, numbered_lines, typ
 from foolsgold.errors import CollectionError
 from foolsgold.progress import SILENT, Progress
 
-FORMATS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".txt")
+PAIR_FORMATS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 
 Read = Callable[[Sequence[str], Problems], Iterator[tuple[int, dict[str, Any]]]]
 
@@ -59,6 +59,8 @@ def rows_of_file(path: Path, progress: Progress = SILENT) -> Rows:
     """
     if not path.exists():
         raise CollectionError(f"{path}: no such file")
+    if path.is_dir():
+        raise CollectionError(f"{path}: a folder; name the file in it that is meant")
     match suffix_of(path):
         case ".jsonl" | ".ndjson":
             return _json_lines(path, progress)
@@ -74,7 +76,10 @@ def rows_of_file(path: Path, progress: Progress = SILENT) -> Rows:
         case ".txt":
             return _plain(path, progress)
         case suffix:
-            raise CollectionError(f"{path}: unknown format {suffix!r}; it can be {', '.join(FORMATS)} (or one of them .gz)")
+            raise CollectionError(
+                f"{path}: unknown format {suffix!r}; it can be {', '.join(PAIR_FORMATS)}, for a corpus also .txt; "
+                "each may be packed as .gz"
+            )
 
 
 def is_dataset(value: Any) -> bool:
@@ -145,7 +150,9 @@ def _delimited(path: Path, progress: Progress, *, delimiter: str, quoting: Any) 
                 if fields:
                     yield reader.line_num, fields
         except csv.Error as problem:
-            raise CollectionError(f"{path}, line {reader.line_num}: {problem}; is a quotation mark not closed?") from None
+            raise CollectionError(
+                f"{path}, line {reader.line_num}: {problem}; is a quotation mark not closed?"
+            ) from None
 
     header = next((fields for _, fields in parsed(SILENT)), None)
     if header is None:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foolsgold.records import IntArray
+from foolsgold.records import BoolArray, IntArray, text_key
 
 _BATCH = 65_536
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -78,29 +78,34 @@ class Texts:
         return _find(self.texts, texts)
 
     @cached_property
-    def passage(self) -> IntArray:
-        """int32 (n): the first row with the same normalised text. Rows of equal passage are one passage (rule 9)."""
+    def keys(self) -> npt.NDArray[np.uint64]:
+        """uint64 (n, 2): a hash of each normalised text, so that texts of two Texts can be compared (rule 9)."""
         keys = bytearray()
         for batch in self.batches():
             for text in batch:
-                keys += blake2b(normalise(text).encode("utf-8"), digest_size=16).digest()
-        halves = np.frombuffer(keys, dtype=np.uint64).reshape(-1, 2)
-        order = np.lexsort((halves[:, 1], halves[:, 0]))  # stable: rows of equal key stay in ascending order
+                keys += text_key(normalise(text))
+        return np.frombuffer(bytes(keys), dtype=np.uint64).reshape(-1, 2)
+
+    @cached_property
+    def passage(self) -> IntArray:
+        """int32 (n): the first row with the same normalised text. Rows of equal passage are one passage (rule 9)."""
+        order = np.lexsort((self.keys[:, 1], self.keys[:, 0]))  # stable: rows of equal key stay in ascending order
         first = np.ones(len(self), dtype=np.bool_)
-        first[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
+        first[1:] = (self.keys[order[1:]] != self.keys[order[:-1]]).any(axis=1)
         passage = np.empty(len(self), dtype=np.int32)
         passage[order] = order[first][np.cumsum(first) - 1]
         return passage
 
     @cached_property
+    def empty(self) -> BoolArray:
+        """Which texts are nothing but white space: bool (n)."""
+        nothing = np.frombuffer(text_key(""), dtype=np.uint64)
+        return np.asarray((self.keys == nothing).all(axis=1))
+
+    @cached_property
     def lengths(self) -> IntArray:
         """int32 (n): characters of each text."""
         return np.asarray(pc.utf8_length(self.texts)).astype(np.int32)
-
-    @cached_property
-    def n_empty(self) -> int:
-        """How many texts have no character."""
-        return int(np.count_nonzero(np.asarray(pc.binary_length(self.texts)) == 0))
 
     @cached_property
     def digest(self) -> str:

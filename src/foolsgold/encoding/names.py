@@ -59,7 +59,7 @@ def locate(name: str) -> Located:
     if name and folder.is_dir():
         return Located(name, folder.resolve())
     if name and folder.is_file():
-        raise ModelError(f"{name}: is a file; give the folder that holds it, for {FORMS}")
+        raise ModelError(f"{name}: is a file, not the folder of a model; {FORMS}")
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name:
         raise ModelError(f"{name}: no such folder; {FORMS}")
     if not _HUB_ID.fullmatch(name):
@@ -90,7 +90,7 @@ def fetched(located: Located, *, with_code: bool = False) -> Located:
             etag_timeout=_HUB_TIMEOUT,
         )
     except Exception as error:  # the Hub's client raises its own, its HTTP library's and the system's errors
-        raise ModelError(f"{located.name}: cannot be had from the Hub ({_short(error)}); {FORMS}") from None
+        raise ModelError(f"{located.name}: {_why(error)}; {FORMS}") from None
     return Located(located.name, Path(folder))
 
 
@@ -134,6 +134,13 @@ def _in_package(name: str) -> Path:
     raise ModelError(f"{name}: the installed package {package} has no folder {'/'.join(inside)}; {FORMS}")
 
 
-def _short(error: Exception) -> str:
-    """The first sentence of somebody else's error."""
-    return " ".join(str(error).split()).split(". ")[0][:200] or type(error).__name__
+def _why(error: Exception) -> str:
+    """What the Hub's client means, for those of its errors that a user meets."""
+    known_causes = {
+        "RepositoryNotFoundError": "the Hub has no such model, or it is private (`hf auth login`)",
+        "GatedRepoError": "access to this model must be asked for on its page on the Hub",
+        "LocalEntryNotFoundError": "the Hub cannot be reached, and the model has not been downloaded before",
+        "OfflineModeIsEnabled": "the Hub's client is set to be offline, and the model has not been downloaded before",
+    }
+    short = " ".join(str(error).split())[:200] or type(error).__name__
+    return known_causes.get(type(error).__name__, f"cannot be had from the Hub ({short})")

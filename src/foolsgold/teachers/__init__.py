@@ -1,0 +1,1 @@
+"""What scores (query, document) pairs: one teacher a file, behind one protocol."""

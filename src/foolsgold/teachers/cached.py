@@ -10,13 +10,12 @@ import numpy as np
 
 from foolsgold.errors import TeacherError
 from foolsgold.progress import SILENT, Advance, Progress
-from foolsgold.records import BoolArray, FloatArray, text_key
+from foolsgold.records import FloatArray, Scale, text_key
 from foolsgold.teachers.protocol import Pair, Teacher
 from foolsgold.teachers.store import PairKey, ScoreStore
 
-# Pairs scored between two commits: half a minute to a minute of a cross-encoder on a CPU, which is what a kill may cost,
-# and enough of them to sort into batches of like length.
-WAVE = 2048
+# Pairs scored between two commits: about half a minute of a cross-encoder on a CPU, which is what a kill may cost.
+WAVE = 1024
 
 _EXCERPT = 60
 # How far outside [-1, 1] rounding may put a cosine (bfloat16 models).
@@ -57,7 +56,7 @@ class CachedTeacher:
             for start in range(0, len(missing), self._wave):
                 wave = missing[start : start + self._wave]
                 asked = [pairs[distinct[key]] for key in wave]
-                scores = checked(self._teacher.score(asked, _Within(advance)), asked, self._teacher)
+                scores = checked(self._teacher.score(asked, _Within(advance)), asked, self.scale)
                 self._store.put(self.fingerprint, wave, scores)
                 answers.update(zip(wave, scores.tolist(), strict=True))
         self.calls += len(missing)
@@ -65,41 +64,38 @@ class CachedTeacher:
         return np.array([answers[key] for key in keys], dtype=np.float32)
 
 
-def checked(answer: Any, pairs: Sequence[Pair], teacher: Teacher) -> FloatArray:
-    """The answer as float32 (n), if it is one finite number a pair on the teacher's scale.
+def checked(answer: Any, pairs: Sequence[Pair], scale: Scale, teacher: str = "the teacher") -> FloatArray:
+    """A teacher's answer as float32 (n), if it is one finite number a pair on its scale.
 
     Raises:
         TeacherError: it is not; names the first pair it is not for.
     """
     try:
         scores = np.asarray(answer)
-    except ValueError:  # ragged lists
-        raise TeacherError(f"the teacher must answer with one number a pair, not with lists of several lengths") from None
-    if scores.ndim != 1 or scores.dtype.kind not in "fiub":
+    except (RuntimeError, TypeError, ValueError) as error:  # lists of several lengths, a tensor on a GPU
+        raise TeacherError(f"{teacher} must give one number a pair, as a list or array ({error})") from None
+    if scores.ndim != 1 or (scores.dtype.kind not in "fiu" and len(scores)):
         raise TeacherError(
-            f"the teacher must answer with one number a pair; for {len(pairs)} pairs it gave "
-            f"an array of shape {scores.shape} and type {scores.dtype} (first pair: {_excerpt(pairs[0])})"
+            f"{teacher} must give one number a pair; for {len(pairs)} pairs it gave shape {scores.shape} "
+            f"of type {scores.dtype} (first pair: {_excerpt(pairs[0])})"
         )
     if len(scores) != len(pairs):
         first = f"; the first pair without one: {_excerpt(pairs[len(scores)])}" if len(scores) < len(pairs) else ""
-        raise TeacherError(f"the teacher gave {len(scores)} scores for {len(pairs)} pairs{first}")
-    with np.errstate(over="ignore"):
+        raise TeacherError(f"{teacher} gave {len(scores)} scores for {len(pairs)} pairs{first}")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
         scores = scores.astype(np.float32)
-    _refuse(~np.isfinite(scores), "not a finite number", scores, pairs)
-    if teacher.scale == "probability":
-        _refuse((scores < 0) | (scores > 1), "not a probability; declare teacher.scale: logit", scores, pairs)
-    if teacher.scale == "cosine":
-        _refuse(np.abs(scores) > 1 + _COSINE_SLACK, "not a cosine; declare teacher.scale: logit", scores, pairs)
-    return scores
-
-
-def _refuse(bad: BoolArray, why: str, scores: FloatArray, pairs: Sequence[Pair]) -> None:
+    bad = ~np.isfinite(scores)
+    if scale == "probability":
+        bad |= (scores < 0) | (scores > 1)
+    if scale == "cosine":
+        bad |= np.abs(scores) > 1 + _COSINE_SLACK
     if bad.any():
-        first = int(np.argmax(bad))
+        first_bad = int(np.argmax(bad))
         raise TeacherError(
-            f"the teacher scored {int(bad.sum())} of {len(pairs)} pairs with what is {why}: "
-            f"first {scores[first]} for {_excerpt(pairs[first])}"
+            f"{teacher} scored {int(bad.sum())} of {len(pairs)} pairs with what is no finite {scale}: "
+            f"{scores[first_bad]} for {_excerpt(pairs[first_bad])}"
         )
+    return scores
 
 
 def _excerpt(pair: Pair) -> str:

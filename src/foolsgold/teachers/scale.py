@@ -40,7 +40,8 @@ def check_scale(have: Scale, want: Scale, teacher: str = "the teacher") -> None:
     else:
         remedy = f"set teacher.scale: {have}, or name a bi-encoder"
     raise RecipeError(
-        f"teacher.scale is {want}, but {teacher} scores on the scale {have}, which cannot be turned into {want}; {remedy}"
+        f"teacher.scale is {want}, but {teacher} scores on the scale {have}, "
+        f"which cannot be turned into {want}; {remedy}"
     )
 
 

@@ -1,6 +1,6 @@
 """Mine real collections with BM25, a dense retriever and a teacher, and report the funnel of each.
 
-    python benchmarks/collections.py [--data ../shared/data] [--only scifact cran]
+    python benchmarks/mine_collections.py [--data ../shared/data] [--only scifact cran]
 
 Prints each funnel on stderr and one JSON line a collection on stdout.
 """

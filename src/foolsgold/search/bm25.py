@@ -1,0 +1,192 @@
+"""BM25 over a corpus: bm25s's weights, and a search of our own that reads each posting once.
+
+bm25s scores all documents of the corpus for each query. Here the postings of the query's tokens are summed into a
+window of documents that stays in cache, and only sums above the k-th best so far are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from bm25s import scoring
+
+from foolsgold.collection import Texts
+from foolsgold.errors import SourceError
+from foolsgold.progress import SILENT, Progress
+from foolsgold.records import FloatArray, IntArray, LongArray
+from foolsgold.search import kernels
+from foolsgold.search.threads import Threads
+from foolsgold.search.tokens import TokenizerName, Tokens
+
+Method = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
+METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
+
+_BATCH = 65_536
+_WINDOW = 65_536  # documents summed at a time: 256 KB of float32, which a core's own cache holds
+_PIECE = 64  # queries a thread takes at a time
+_DELTA = 0.5  # bm25s's default; only bm25l and bm25+ have it
+
+
+class BM25:
+    """An index of a corpus, ready to be searched.
+
+    corpus_texts: texts in row order, or a `Texts`. language: stemmer and stop words, "none" for neither.
+    tokenizer: "word", or "bigram" for Chinese and Japanese. method: the variants of Kamphuis et al., Which BM25 Do
+    You Mean? (ECIR 2020), as bm25s computes them; k1 and b are bm25s's defaults.
+
+    Raises:
+        SourceError: an empty corpus, something that is not a text, an unknown language, tokenizer or method.
+    """
+
+    def __init__(
+        self,
+        corpus_texts: Iterable[str] | Texts,
+        *,
+        language: str = "english",
+        tokenizer: TokenizerName = "word",
+        method: Method = "lucene",
+        k1: float = 1.5,
+        b: float = 0.75,
+        progress: Progress = SILENT,
+    ) -> None:
+        if method not in METHODS:
+            raise SourceError(f"unknown BM25 method {method!r}; known: {', '.join(METHODS)}")
+        self._tokens = Tokens(language, tokenizer)
+        tokens, lengths = _read(self._tokens, corpus_texts, progress)
+        self.n_documents = len(lengths)
+        if self.n_documents == 0:
+            raise SourceError("the corpus is empty; there is nothing to search")
+        self._starts = np.zeros(len(self._tokens) + 1, dtype=np.int64)
+        docs = np.empty(len(tokens), dtype=np.int32)
+        counts = np.empty(len(tokens), dtype=np.int32)
+        n_postings = kernels.sort_postings(tokens, _offsets(lengths), self._starts, docs, counts)
+        self._docs = docs[:n_postings].copy()
+        del tokens, docs
+        self._weights, self._floors = _weights(
+            self._starts, self._docs, counts[:n_postings], lengths, method=method, k1=k1, b=b
+        )
+
+    def top_k(self, query_texts: Sequence[str], k: int, *, progress: Progress = SILENT) -> tuple[FloatArray, IntArray]:
+        """The k documents with the highest score for each query.
+
+        Documents that share no token with the query score the query's floor (`floors`) and follow the others in row
+        order, so that there are always min(k, n_documents) of them.
+
+        Returns:
+            scores: float32 (q, min(k, n)), descending. rows: int32 (q, min(k, n)); equal scores in ascending row order.
+        """
+        if k < 1:
+            raise SourceError(f"k is {k}; ask for at least 1 document a query")
+        tokens, offsets, floors = self._read_queries(query_texts)
+        shape = (len(floors), min(k, self.n_documents))
+        scores, rows = np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.int32)
+
+        def search(part: slice) -> None:
+            kernels.search_postings(
+                tokens,
+                offsets[part.start : part.stop + 1],
+                floors[part],
+                self._starts,
+                self._docs,
+                self._weights,
+                self.n_documents,
+                _WINDOW,
+                scores[part],
+                rows[part],
+            )
+
+        with progress.stage("search bm25", len(floors)) as advance, Threads() as threads:
+            threads.spread(search, len(floors), _PIECE, advance)
+        return scores, rows
+
+    def scores(self, query_texts: Sequence[str], queries: npt.NDArray[Any], rows: npt.NDArray[Any]) -> FloatArray:
+        """float32 (n): the score of each pair (query_texts[queries[i]], document rows[i]), as `top_k` gives it."""
+        tokens, offsets, floors = self._read_queries(query_texts)
+        out = np.empty(len(queries), dtype=np.float32)
+        queries, rows = np.asarray(queries, dtype=np.int64), np.asarray(rows, dtype=np.int64)
+
+        def score(part: slice) -> None:
+            kernels.score_pairs(
+                tokens, offsets, floors, self._starts, self._docs, self._weights, queries[part], rows[part], out[part]
+            )
+
+        with Threads() as threads:
+            threads.spread(score, len(out), 16_384, lambda _: None)
+        return out
+
+    def floors(self, query_texts: Sequence[str]) -> FloatArray:
+        """float32 (q): the score of a document without any of the query's tokens. 0 but for bm25l and bm25+."""
+        return self._read_queries(query_texts)[2]
+
+    def _read_queries(self, query_texts: Sequence[str]) -> tuple[IntArray, LongArray, FloatArray]:
+        if isinstance(query_texts, str):
+            raise SourceError("the queries are one string; put it in a list")
+        tokens, lengths = self._tokens.look_up(list(query_texts))
+        offsets = _offsets(lengths)
+        if self._floors is None:
+            return tokens, offsets, np.zeros(len(lengths), dtype=np.float32)
+        sums = np.concatenate([[0.0], np.cumsum(self._floors[tokens], dtype=np.float64)])
+        return tokens, offsets, np.diff(sums[offsets]).astype(np.float32)
+
+
+def _read(tokens: Tokens, corpus_texts: Iterable[str] | Texts, progress: Progress) -> tuple[IntArray, LongArray]:
+    """All token numbers of the corpus, int32, document after document, and how many each document has, int64 (n)."""
+    if isinstance(corpus_texts, str):
+        raise SourceError("the corpus is one string; put the texts in a list")
+    total = len(corpus_texts) if isinstance(corpus_texts, Sequence | Texts) else 0
+    numbers, lengths = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.int64)]
+    row = 0
+    with progress.stage("index bm25", total) as advance:
+        for batch in corpus_texts.batches() if isinstance(corpus_texts, Texts) else _batches(corpus_texts):
+            batch_numbers, batch_lengths = tokens.learn(batch, row)
+            numbers.append(batch_numbers)
+            lengths.append(batch_lengths)
+            row += len(batch)
+            advance(len(batch))
+    tokens.close()
+    return np.concatenate(numbers), np.concatenate(lengths)
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    iterator = iter(texts)
+    while batch := list(islice(iterator, _BATCH)):
+        yield batch
+
+
+def _offsets(lengths: LongArray) -> LongArray:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _weights(
+    starts: LongArray, docs: IntArray, counts: IntArray, lengths: LongArray, *, method: Method, k1: float, b: float
+) -> tuple[FloatArray, FloatArray | None]:
+    """float32 (n_postings): what each posting adds to its document's score; and, for the two methods that give a
+    token a score in documents without it, float32 (n_vocabulary): that score, which postings then add to.
+
+    bm25s's own formulas, called on a million postings at a time instead of on each document.
+    """
+    n_documents = len(lengths)
+    frequencies = np.diff(starts)
+    idf_of, tfc_of = scoring._select_idf_scorer(method), scoring._select_tfc_scorer(method)
+    distinct, place = np.unique(frequencies, return_inverse=True)
+    idf = np.array([idf_of(df, N=n_documents) for df in distinct.tolist()])[place]
+    average = lengths.mean()
+    settings = {"l_avg": average, "k1": k1, "b": b, "delta": _DELTA}
+    floors = None
+    if method in ("bm25l", "bm25+"):
+        floors = (idf * tfc_of(tf_array=0, l_d=average, **settings)).astype(np.float32)
+    weights = np.empty(len(docs), dtype=np.float32)
+    for start in range(0, len(docs), 1 << 20):
+        part = slice(start, min(start + (1 << 20), len(docs)))
+        token = np.searchsorted(starts, np.arange(part.start, part.stop), side="right") - 1
+        tfc = tfc_of(tf_array=counts[part].astype(np.float32), l_d=lengths[docs[part]], **settings)
+        weight = idf[token].astype(np.float32) * tfc
+        if floors is not None:
+            weight -= floors[token]
+        # A term in a very long document may come out a rounding error below 0; the search relies on sums that grow.
+        weights[part] = np.maximum(weight, 0)
+    return weights, floors

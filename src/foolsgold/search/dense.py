@@ -1,0 +1,165 @@
+"""Exact top-k by inner product, as fast as the matrix product itself allows.
+
+Blocks of queries x documents are multiplied by BLAS in float32, and a compiled loop compares each product with its
+query's k-th best score so far: after the first blocks almost nothing passes. What passes is summed again in float64,
+in one fixed order, so the answer does not depend on blocks or threads, and equal vectors tie exactly.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
+
+from foolsgold.errors import SourceError
+from foolsgold.progress import SILENT, Advance, Progress
+from foolsgold.records import FloatArray, IntArray
+from foolsgold.search import kernels
+from foolsgold.search.threads import Threads
+
+_Matrix = npt.NDArray[Any]
+_Lengths = npt.NDArray[np.float64]
+
+_QUERIES = 256
+_DOCUMENTS = 4096
+_STATE_BYTES = 256 << 20
+
+# The thread count of BLAS belongs to the process: two searches at once would each restore the other's setting.
+_one_search = threading.Lock()
+_blas = ThreadpoolController()
+
+
+def top_k(
+    queries: _Matrix,
+    corpus: _Matrix,
+    k: int,
+    *,
+    progress: Progress = SILENT,
+    query_block: int = _QUERIES,
+    document_block: int = _DOCUMENTS,
+) -> tuple[FloatArray, IntArray]:
+    """The k documents with the largest inner product for each query, exactly.
+
+    queries: (q, d) and corpus: (n, d), float32 or float16, arrays or memory maps; only a block of the corpus is ever
+    in memory as float32. The block sizes change the speed, never the answer.
+
+    Returns:
+        scores: float32 (q, min(k, n)), descending: inner products summed in float64 and rounded once.
+        rows: int32 (q, min(k, n)), rows of the corpus; equal scores are in ascending row order.
+
+    Raises:
+        SourceError: shapes that do not fit, k below 1, an empty corpus, NaN or infinity (with its row).
+    """
+    queries, corpus = _matrix(queries, "queries"), _matrix(corpus, "corpus")
+    _check(queries, corpus, k)
+    k = min(k, len(corpus))
+    scores = np.empty((len(queries), k), dtype=np.float32)
+    rows = np.empty((len(queries), k), dtype=np.int32)
+    room = 2 * k + 64
+    group = max(query_block, _STATE_BYTES // (8 * room))
+    steps = len(queries) * -(-len(corpus) // document_block)
+    with (
+        progress.stage("search dense", steps) as advance,
+        _one_search,
+        _blas.limit(limits=1, user_api="blas"),
+        Threads() as threads,
+    ):
+        for start in range(0, len(queries), group):
+            part = slice(start, min(start + group, len(queries)))
+            search = _Search(queries[part], start, k, room, threads)
+            for first_row in range(0, len(corpus), document_block):
+                search.add(first_row, corpus[first_row : first_row + document_block], query_block, advance)
+            kernels.write_hits(search.keys, search.counts, scores[part], rows[part])
+    return scores, rows
+
+
+class _Search:
+    """The best documents so far of some queries: `keys[q, :counts[q]]`, never more than `room` a query."""
+
+    def __init__(self, queries: _Matrix, first_query: int, k: int, room: int, threads: Threads) -> None:
+        self.queries = queries
+        self.lengths = _lengths(_float32(queries), "queries", first_query)
+        self.k = k
+        self.keys = np.empty((len(queries), room), dtype=np.uint64)
+        self.counts = np.zeros(len(queries), dtype=np.int64)
+        self.bars = np.full(len(queries), -np.inf, dtype=np.float32)
+        self._threads = threads
+        self._scratch = threading.local()
+
+    def add(self, first_row: int, documents: _Matrix, query_block: int, advance: Advance) -> None:
+        """Look at the next block of documents, the first of which is row `first_row`."""
+        block = _float32(documents)
+        longest = float(_lengths(block, "corpus", first_row).max())
+        slack = _slack(self.lengths, longest, block.shape[1])
+
+        def look(part: slice) -> None:
+            queries = _float32(self.queries[part])
+            products = np.matmul(queries, block.T, out=self._tile(len(queries), len(block)))
+            mine = self.keys[part], self.counts[part], self.bars[part]
+            kernels.select_dense(products, queries, block, first_row, slack[part], *mine, self.k)
+
+        piece = min(query_block, -(-len(self.queries) // self._threads.count))
+        self._threads.spread(look, len(self.queries), piece, advance)
+
+    def _tile(self, n_queries: int, n_documents: int) -> FloatArray:
+        """Room for the products of one tile, used again by the same thread: fresh memory would cost a page fault each."""
+        size = n_queries * n_documents
+        tile: FloatArray | None = getattr(self._scratch, "tile", None)
+        if tile is None or len(tile) < size:
+            tile = self._scratch.tile = np.empty(size, dtype=np.float32)
+        return tile[:size].reshape(n_queries, n_documents)
+
+
+def _slack(lengths: _Lengths, longest: float, dim: int) -> FloatArray:
+    """float32 (q): the most that a product of BLAS may be off, in whatever order it sums.
+
+    Higham, Accuracy and Stability of Numerical Algorithms, section 3.1: dim * u * |query| * |document|. A few more u
+    cover the rounding of the score and of the bar it is compared with, and the last term covers underflow.
+    """
+    unit = float(np.finfo(np.float32).eps) / 2
+    tiny = float(np.finfo(np.float32).tiny)
+    largest = lengths * longest
+    too_large = np.flatnonzero(largest > np.finfo(np.float32).max)
+    if len(too_large):
+        raise SourceError(
+            f"inner products of up to {largest[too_large[0]]:.3g} do not fit float32; scale the vectors down"
+        )
+    return np.where(largest == 0, 0, 1.01 * (dim + 8) * unit * largest + dim * tiny).astype(np.float32)
+
+
+def _lengths(vectors: FloatArray, name: str, first_row: int) -> _Lengths:
+    """The length of each vector. Raises where one is not finite, naming its row."""
+    lengths = np.empty(len(vectors), dtype=np.float64)
+    kernels.norms(vectors, lengths)
+    bad = np.flatnonzero(~np.isfinite(lengths))
+    if len(bad):
+        raise SourceError(
+            f"{name} row {first_row + int(bad[0])} holds NaN or infinity; encode that text again or leave it out"
+        )
+    return lengths
+
+
+def _float32(vectors: _Matrix) -> FloatArray:
+    return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def _matrix(vectors: Any, name: str) -> _Matrix:
+    vectors = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
+    if vectors.ndim != 2:
+        raise SourceError(f"{name} has shape {vectors.shape}; a matrix with one vector a row is needed")
+    return vectors
+
+
+def _check(queries: _Matrix, corpus: _Matrix, k: int) -> None:
+    if queries.shape[1] != corpus.shape[1]:
+        raise SourceError(
+            f"queries have {queries.shape[1]} dimensions but the corpus has {corpus.shape[1]}; "
+            "encode both with the same model"
+        )
+    if k < 1:
+        raise SourceError(f"k is {k}; ask for at least 1 document a query")
+    if len(corpus) == 0:
+        raise SourceError("the corpus is empty; there is nothing to search")

@@ -1,0 +1,302 @@
+"""The compiled inner loops: selection of the k best, for dense scores and over BM25 postings.
+
+All in one file, because numba's cache looks only at the file a kernel is in: a helper elsewhere could change unseen.
+
+A hit is held as one uint64 *key*, its float32 score in the high half and its row in the low half, both turned so that
+a larger key is a better hit: higher score first, equal scores by lower row. Comparing, partitioning and sorting hits
+is then comparing, partitioning and sorting integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _compiled(function: _Function) -> _Function:
+    return cast(_Function, njit(nogil=True, cache=True)(function))
+
+
+def _compiled_sum(function: _Function) -> _Function:
+    # Free to regroup a float64 sum, which makes it a vector loop. Its order then depends on the length alone, so equal
+    # vectors still get equal sums, whatever block or thread they are in.
+    return cast(_Function, njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})(function))
+
+
+_LOW = 0xFFFFFFFF
+_SIGN = 0x80000000
+_NO_SCORE = np.float32(-np.inf)
+_SCAN = 128  # scores compared at once: two cache lines a vector loop can run through before it has to branch
+
+
+@_compiled
+def _key(score: Any, row: Any) -> Any:
+    if score == 0:
+        score = np.float32(0)  # -0.0 equals 0.0, so it must not be a key of its own
+    bits = np.int64(np.float32(score).view(np.uint32))
+    bits = _LOW - bits if bits >= _SIGN else bits + _SIGN
+    return np.uint64(bits << 32) | np.uint64(_LOW - np.int64(row))
+
+
+@_compiled
+def _score_of(key: Any) -> Any:
+    bits = np.int64(key >> np.uint64(32))
+    bits = bits - _SIGN if bits >= _SIGN else _LOW - bits
+    return np.uint32(bits).view(np.float32)
+
+
+@_compiled
+def _row_of(key: Any) -> Any:
+    return np.int32(_LOW - np.int64(key & np.uint64(_LOW)))
+
+
+@_compiled
+def _keep_best(keys: Any, count: Any, k: Any) -> Any:
+    """Move the k best of the first `count` keys to the front; return the score of the worst of them."""
+    keys[:k] = np.partition(keys[:count], count - k)[count - k :]
+    return _score_of(keys[0])  # numpy's partition puts the k-th best first
+
+
+@_compiled
+def write_hits(keys: Any, counts: Any, scores: Any, rows: Any) -> None:
+    """Sort each query's keys, best first, into scores float32 and rows int32, both (n_queries, k)."""
+    k = scores.shape[1]
+    for query in range(len(scores)):
+        ordered = np.sort(keys[query, : counts[query]])
+        last = len(ordered) - 1
+        for rank in range(k):
+            scores[query, rank] = _score_of(ordered[last - rank])
+            rows[query, rank] = _row_of(ordered[last - rank])
+
+
+@_compiled_sum
+def norms(vectors: Any, out: Any) -> None:
+    """Euclidean length of each row, float64; not finite where the row holds NaN or infinity."""
+    for row in range(len(vectors)):
+        total = 0.0
+        for i in range(vectors.shape[1]):
+            total += np.float64(vectors[row, i]) * np.float64(vectors[row, i])
+        out[row] = np.sqrt(total)
+
+
+@_compiled_sum
+def _dot(left: Any, right: Any) -> Any:
+    """Inner product summed in float64, where the product of two float32 is exact, then rounded once."""
+    total = 0.0
+    for i in range(len(left)):
+        total += np.float64(left[i]) * np.float64(right[i])
+    return np.float32(total)
+
+
+@_compiled
+def select_dense(
+    products: Any, queries: Any, block: Any, first_row: Any, slack: Any, keys: Any, counts: Any, bars: Any, k: Any
+) -> None:
+    """Take from one block of float32 products what may belong to the k best of each query.
+
+    products: float32 (q, n), queries @ block.T as BLAS rounds it; slack: float32 (q), the most it may be off by.
+    keys: uint64 (q, room > k), counts: int64 (q), bars: float32 (q), the score of the k-th best so far: kept between
+    blocks, which come in ascending order of rows.
+
+    A product within `slack` of the bar is summed again by `_dot`, and that is the score which counts: BLAS rounds the
+    same two vectors differently at different places of a block.
+    """
+    n = products.shape[1]
+    room = keys.shape[1]
+    for query in range(len(products)):
+        bar = bars[query]
+        entry = bar - slack[query]
+        count = counts[query]
+        line = products[query]
+        for start in range(0, n, _SCAN):
+            stop = min(start + _SCAN, n)
+            if not _any_above(line[start:stop], entry):
+                continue
+            for j in range(start, stop):
+                if line[j] > entry:
+                    score = _dot(queries[query], block[j])
+                    if score > bar:  # rows ascend, so an equal score comes too late
+                        keys[query, count] = _key(score, first_row + j)
+                        count += 1
+                        if count == room:
+                            bar = _keep_best(keys[query], count, k)
+                            entry = bar - slack[query]
+                            count = k
+        counts[query] = count
+        bars[query] = bar
+
+
+@_compiled
+def _any_above(scores: Any, bar: Any) -> Any:
+    above = 0
+    for i in range(len(scores)):  # counted, not left at the first one, so that it is a vector loop
+        above += scores[i] > bar
+    return above > 0
+
+
+@_compiled
+def _add(sums: Any, docs: Any, weights: Any, first: Any) -> None:
+    start = np.uint32(first)
+    for i in range(len(docs)):
+        sums[np.uint32(docs[i]) - start] += weights[i]  # unsigned: a signed index would be tested for being negative
+
+
+@_compiled
+def sort_postings(tokens: Any, offsets: Any, starts: Any, docs: Any, counts: Any) -> Any:
+    """Invert documents into postings, by token, then document: a counting sort.
+
+    tokens: int32 (n_tokens), document after document; offsets: int64 (n_docs + 1).
+    starts: int64 (n_vocabulary + 1), all 0 on entry: where each token's postings begin, on return.
+    docs: int32 (n_tokens) and counts: int32 (n_tokens): of each posting, filled as far as there are postings.
+    Returns the number of postings.
+    """
+    last = np.full(len(starts) - 1, -1, np.int32)
+    for doc in range(len(offsets) - 1):
+        for i in range(offsets[doc], offsets[doc + 1]):
+            if last[tokens[i]] != doc:
+                last[tokens[i]] = doc
+                starts[tokens[i] + 1] += 1
+    for token in range(len(starts) - 1):
+        starts[token + 1] += starts[token]
+    ends = starts[:-1].copy()
+    for doc in range(len(offsets) - 1):
+        for i in range(offsets[doc], offsets[doc + 1]):
+            end = ends[tokens[i]]
+            if end > starts[tokens[i]] and docs[end - 1] == doc:
+                counts[end - 1] += 1
+            else:
+                docs[end] = doc
+                counts[end] = 1
+                ends[tokens[i]] = end + 1
+    return starts[-1]
+
+
+@_compiled
+def search_postings(
+    tokens: Any,
+    offsets: Any,
+    floors: Any,
+    starts: Any,
+    docs: Any,
+    weights: Any,
+    n_docs: Any,
+    window: Any,
+    scores: Any,
+    rows: Any,
+) -> None:
+    """The k best documents of each query, by the sum of its tokens' weights and the query's floor.
+
+    tokens: int32, query after query; offsets: int64 (q + 1); floors: float32 (q), the score where nothing matches.
+    starts, docs, weights: the postings, weights float32 and not negative; scores, rows: (q, k), written.
+
+    Documents are visited a window at a time, so that their sums stay in cache. A window with many postings is scanned
+    whole, as vectors; one with few is visited by its postings again.
+    """
+    k = scores.shape[1]
+    sums = np.zeros(window, np.float32)
+    room = 4 * k + _SCAN
+    keys = np.empty(room, np.uint64)
+    for query in range(len(offsets) - 1):
+        asked = tokens[offsets[query] : offsets[query + 1]]
+        floor = floors[query]
+        begin = starts[asked]
+        bar = floor
+        count = 0
+        for first in range(0, n_docs, window):
+            size = min(window, n_docs - first)
+            touched = 0
+            end = begin.copy()
+            for t in range(len(asked)):
+                stop = starts[asked[t] + 1]
+                if begin[t] == stop or docs[begin[t]] >= first + size:
+                    continue
+                end[t] = stop if docs[stop - 1] < first + size else _first_at_least(docs, begin[t], stop, first + size)
+                touched += end[t] - begin[t]
+                _add(sums, docs[begin[t] : end[t]], weights[begin[t] : end[t]], first)
+            if touched == 0:
+                continue
+            if touched * 16 > size:
+                for start in range(0, size, _SCAN):
+                    stop = min(start + _SCAN, size)
+                    if not _any_above(sums[start:stop], bar - floor):
+                        continue
+                    for j in range(start, stop):
+                        if sums[j] + floor > bar:
+                            keys[count] = _key(sums[j] + floor, first + j)
+                            count += 1
+                            if count == room:
+                                bar = _keep_best(keys, count, k)
+                                count = k
+                sums[:size] = 0
+            else:
+                for t in range(len(asked)):
+                    for p in range(begin[t], end[t]):
+                        total = sums[docs[p] - first]
+                        sums[docs[p] - first] = 0
+                        # An equal score still counts here: a later term's postings may hold a lower row.
+                        if total + floor > floor and total + floor >= bar:
+                            keys[count] = _key(total + floor, docs[p])
+                            count += 1
+                            if count == room:
+                                bar = _keep_best(keys, count, k)
+                                count = k
+            begin = end
+        if count > k:
+            _keep_best(keys, count, k)
+            count = k
+        _write_with_floor(keys[:count], floor, scores[query], rows[query])
+
+
+@_compiled
+def _write_with_floor(keys: Any, floor: Any, scores: Any, rows: Any) -> None:
+    """Best first, and after the hits the documents without one, in row order, at the floor."""
+    ordered = np.sort(keys)
+    last = len(ordered) - 1
+    for rank in range(len(ordered)):
+        scores[rank] = _score_of(ordered[last - rank])
+        rows[rank] = _row_of(ordered[last - rank])
+    if len(ordered) == len(rows):
+        return
+    taken = np.sort(rows[: len(ordered)])
+    row = 0
+    t = 0
+    for rank in range(len(ordered), len(rows)):
+        while t < len(taken) and taken[t] == row:
+            t += 1
+            row += 1
+        scores[rank] = floor
+        rows[rank] = row
+        row += 1
+
+
+@_compiled
+def score_pairs(
+    tokens: Any, offsets: Any, floors: Any, starts: Any, docs: Any, weights: Any, queries: Any, rows: Any, out: Any
+) -> None:
+    """The score of each (query, document): the same sum, in the same order, as `search_postings` makes."""
+    for pair in range(len(queries)):
+        query = queries[pair]
+        total = np.float32(0)
+        for i in range(offsets[query], offsets[query + 1]):
+            stop = starts[tokens[i] + 1]
+            p = _first_at_least(docs, starts[tokens[i]], stop, rows[pair])
+            if p < stop and docs[p] == rows[pair]:
+                total += weights[p]
+        out[pair] = total + floors[query]
+
+
+@_compiled
+def _first_at_least(docs: Any, low: Any, high: Any, doc: Any) -> Any:
+    """The first position in docs[low:high], ascending, that holds `doc` or a later one."""
+    while low < high:
+        middle = (low + high) // 2
+        if docs[middle] < doc:
+            low = middle + 1
+        else:
+            high = middle
+    return low

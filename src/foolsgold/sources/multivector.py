@@ -1,0 +1,144 @@
+"""Late interaction (ColBERT): exact search by MaxSim over the vectors of all tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from foolsgold.collection import Collection
+from foolsgold.encoding.late_interaction import load_late_interaction, max_sim
+from foolsgold.encoding.token_store import TokenVectors, encode_tokens
+from foolsgold.progress import SILENT, Progress
+from foolsgold.recipe import ModelSpec, SourceSpec
+from foolsgold.records import FloatArray, Hits, IntArray
+
+# A product of so many document tokens and query tokens takes 64 MB.
+_DOCUMENT_TOKENS = 8192
+_QUERY_TOKENS = 2048
+# Blocks are compared in float32, rounded so that equal passages tie; so many more than asked for are then compared
+# exactly.
+_DECIMALS = 5
+_SPARE = 16
+
+
+class MultiVectorSource:
+    """Implements `Source`. Scores are MaxSim divided by the query's tokens, in cosine range (see `max_sim`).
+
+    The model is loaded, and all documents and queries are encoded into the store under `cache`, when they are first
+    needed; the model is let go after that. The search reads the whole corpus' token vectors a block at a time.
+    """
+
+    def __init__(
+        self, name: str, spec: SourceSpec, collection: Collection, cache: Path, progress: Progress = SILENT
+    ) -> None:
+        self.name = name
+        self._spec = spec
+        self._collection = collection
+        self._cache = cache
+        self._progress = progress
+
+    def retrieve(self, queries: IntArray, depth: int, progress: Progress = SILENT) -> Hits:
+        """The `depth` nearest documents of each query; all of them where there are fewer."""
+        self._report_to(progress)
+        k = min(depth, len(self._vectors.documents))
+        scores = np.empty((len(queries), k), dtype=np.float32)
+        rows = np.empty((len(queries), k), dtype=np.int32)
+        near = _nearest(self._vectors, queries, k + _SPARE, progress)
+        for place, (query, candidates) in enumerate(zip(queries, near, strict=True)):
+            exact = self.score(np.full(len(candidates), query, dtype=np.int32), candidates)
+            order = np.lexsort((candidates, -exact))[:k]
+            scores[place], rows[place] = exact[order], candidates[order]
+        return Hits.from_top_k(scores, rows)
+
+    def score(self, queries: IntArray, docs: IntArray) -> FloatArray:
+        """float32 (n): the same number that `retrieve` gives, of any pairs of rows."""
+        scores = np.empty(len(queries), dtype=np.float32)
+        last, query = -1, np.empty((0, 0), dtype=np.float32)
+        for place in np.argsort(queries, kind="stable"):
+            if queries[place] != last:
+                last, query = int(queries[place]), self._vectors.queries.of(queries[place])
+            scores[place] = max_sim(query, self._vectors.documents.of(docs[place]))
+        return scores
+
+    def describe(self) -> dict[str, Any]:
+        """What it is, for the manifest. Encodes what has not been encoded."""
+        return dict(self._vectors.about)
+
+    def _report_to(self, progress: Progress) -> None:
+        if self._progress is SILENT:
+            self._progress = progress
+
+    @cached_property
+    def _vectors(self) -> _Vectors:
+        assert self._spec.model is not None  # the recipe says so
+        model = load_late_interaction(ModelSpec(model=self._spec.model))
+        kept: dict[str, Any] = {"cache": self._cache, "progress": self._progress}
+        return _Vectors(
+            documents=encode_tokens(model, self._collection.documents, "document", **kept),
+            queries=encode_tokens(model, self._collection.queries, "query", **kept),
+            about={
+                "kind": "multivector",
+                "model": model.name,
+                "fingerprint": model.fingerprint,
+                "dimension": model.dimension,
+                "similarity": "mean MaxSim",
+            },
+        )
+
+
+@dataclass(frozen=True)
+class _Vectors:
+    """about: of the model that made them."""
+
+    documents: TokenVectors
+    queries: TokenVectors
+    about: dict[str, Any]
+
+
+def _nearest(vectors: _Vectors, queries: IntArray, k: int, progress: Progress) -> Iterator[IntArray]:
+    """For each query the int32 rows of its k nearest documents but for rounding, in no order that matters."""
+    groups = [_Group(vectors.queries, part, k) for part in _parts(vectors.queries, queries)]
+    documents = vectors.documents
+    with progress.stage("search multivector", len(documents)) as advance:
+        for start, end in documents.blocks(_DOCUMENT_TOKENS):
+            offsets = documents.offsets[start : end + 1]
+            block = documents.vectors[offsets[0] : offsets[-1]].astype(np.float32)
+            for group in groups:
+                group.add(start, block, (offsets[:-1] - offsets[0]).astype(np.intp))
+            advance(end - start)
+    for group in groups:
+        yield from group.rows
+
+
+def _parts(vectors: TokenVectors, queries: IntArray) -> Iterator[IntArray]:
+    """The queries in their order, in parts of about `_QUERY_TOKENS` tokens."""
+    tokens = np.cumsum(vectors.offsets[queries + 1] - vectors.offsets[queries])
+    yield from np.split(queries, np.flatnonzero(np.diff(tokens // _QUERY_TOKENS)) + 1) if len(queries) else ()
+
+
+class _Group:
+    """Some queries and the best documents for each so far. rows: int32 (q, up to k), the best first."""
+
+    def __init__(self, vectors: TokenVectors, queries: IntArray, k: int) -> None:
+        each = [vectors.of(query) for query in queries]
+        lengths = np.array([len(tokens) for tokens in each])
+        self._tokens = np.concatenate(each)
+        self._starts = np.cumsum(lengths) - lengths
+        self._lengths = lengths.astype(np.float32)
+        self._k = k
+        self._scores = np.empty((len(queries), 0), dtype=np.float32)
+        self.rows = np.empty((len(queries), 0), dtype=np.int32)
+
+    def add(self, first_row: int, block: FloatArray, starts: Any) -> None:
+        """Compare with the documents whose tokens are `block`, each from one of `starts` to the next."""
+        nearest = np.maximum.reduceat(block @ self._tokens.T, starts, axis=0)  # (documents, query tokens)
+        means = (np.add.reduceat(nearest, self._starts, axis=1) / self._lengths).T.round(_DECIMALS)
+        new = np.broadcast_to(np.arange(first_row, first_row + len(starts), dtype=np.int32), means.shape)
+        scores, rows = np.hstack([self._scores, means]), np.hstack([self.rows, new])
+        best = np.argsort(-scores, axis=1, kind="stable")[:, : self._k]  # stable: equal scores stay in row order
+        self._scores, self.rows = np.take_along_axis(scores, best, axis=1), np.take_along_axis(rows, best, axis=1)

@@ -1,0 +1,123 @@
+"""A cross-encoder run by sentence-transformers. Imports torch when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from foolsgold.encoding.configs import read_json
+from foolsgold.encoding.dtype import fastest_dtype
+from foolsgold.encoding.names import Located, fetched, fingerprint
+from foolsgold.errors import MissingExtra, ModelError
+from foolsgold.progress import SILENT, Progress
+from foolsgold.recipe import TeacherSpec
+from foolsgold.records import FloatArray, Scale
+from foolsgold.teachers.protocol import Pair
+
+_CPU_BATCH = 8
+_GPU_BATCH = 128
+_BATCHES_A_CALL = 8  # between two reports of progress
+
+
+class CrossEncoderTeacher:
+    """Raw logits. The activation that the model's own configuration names (often a sigmoid) is never applied.
+
+    A pair's logit depends on the batch it is in by rounding: in the sixth decimal in float32, in the second in
+    bfloat16. Set dtype: float32 where that matters more than speed.
+    """
+
+    scale: Scale = "logit"
+
+    def __init__(self, located: Located, spec: TeacherSpec) -> None:
+        try:
+            import torch
+        except ImportError:
+            raise MissingExtra("torch", f"{spec.model} (a cross-encoder that is not an ONNX folder)") from None
+        located = fetched(located, with_code=spec.trust_remote_code)
+        assert located.folder is not None
+        _refuse_without_head(located.folder, spec.model)
+        self.name = spec.model
+        self._no_activation = torch.nn.Identity()
+        self._model, dtype = _load(located.folder, spec, self._no_activation)
+        self._batch_size = spec.batch_size or (_CPU_BATCH if self._model.device.type == "cpu" else _GPU_BATCH)
+        self._prompt = spec.prompt
+        self.fingerprint = fingerprint(located, "cross_encoder", self._model.max_seq_length, dtype, spec.prompt)
+
+    def score(self, pairs: Sequence[Pair], progress: Progress = SILENT) -> FloatArray:
+        """float32 (n), logits; pairs of nearly one length are run together, the longest first."""
+        order = np.argsort([-len(query) - len(document) for query, document in pairs], kind="stable")
+        scores = np.empty(len(pairs), dtype=np.float32)
+        with progress.stage("score pairs", len(pairs)) as advance:
+            for start in range(0, len(order), self._batch_size * _BATCHES_A_CALL):
+                rows = order[start : start + self._batch_size * _BATCHES_A_CALL]
+                scores[rows] = self._predict([pairs[row] for row in rows])
+                advance(len(rows))
+        return scores
+
+    def _predict(self, pairs: list[Pair]) -> Any:
+        import torch
+
+        try:
+            return self._model.predict(
+                [((self._prompt or "") + query, document) for query, document in pairs],
+                prompt=None if self._prompt is None else "",  # the recipe's prompt stands in place of the model's own
+                batch_size=self._batch_size,
+                activation_fn=self._no_activation,
+                show_progress_bar=False,
+            )
+        except torch.OutOfMemoryError:
+            raise ModelError(
+                f"{self.name}: a batch of {self._batch_size} pairs does not fit into the memory of "
+                f"{self._model.device}; set teacher.batch_size lower, or teacher.max_length"
+            ) from None
+
+
+def _refuse_without_head(folder: Path, model: str) -> None:
+    """sentence-transformers puts a random head on a model that has none, and it would score at random."""
+    says = read_json(folder / "config_sentence_transformers.json").get("model_type")
+    if says == "CrossEncoder":
+        return
+    config = read_json(folder / "config.json")
+    if not config or says is not None or (folder / "modules.json").is_file():
+        what = f"is a {says or 'SentenceTransformer'}" if says or config else "holds no config.json"
+        raise ModelError(f"{model}: {what}, not a cross-encoder; an embedding model is kind bi_encoder")
+    architectures = config.get("architectures") or ["no architecture"]
+    if not any(architecture.endswith("ForSequenceClassification") for architecture in architectures):
+        raise ModelError(
+            f"{model}: is {' and '.join(architectures)}, which has no trained head that scores pairs; "
+            "name a cross-encoder"
+        )
+
+
+def _load(folder: Path, spec: TeacherSpec, no_activation: Any) -> tuple[Any, str]:
+    """A CrossEncoder on its device, and what it computes in."""
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    try:
+        model = CrossEncoder(
+            str(folder),
+            device=spec.device,
+            activation_fn=no_activation,
+            trust_remote_code=spec.trust_remote_code,
+            local_files_only=not spec.trust_remote_code,
+            # Transformers would unpickle a .bin where there is no safetensors file.
+            model_kwargs={"use_safetensors": True, "dtype": torch.float32},
+        )
+        model.max_seq_length = min(spec.max_length, model.max_seq_length or spec.max_length)
+        dtype = fastest_dtype(model.device, static=False) if spec.dtype == "auto" else spec.dtype
+        model.to(getattr(torch, dtype))
+        model.eval()
+    except Exception as error:  # whatever a folder's configuration makes three libraries raise
+        raise ModelError(
+            f"{spec.model}: sentence-transformers cannot load it ({' '.join(str(error).split())[:300]})"
+        ) from None
+    if model.num_labels != 1:
+        raise ModelError(
+            f"{spec.model}: has {model.num_labels} labels; a teacher must give one logit a pair. Wrap it in a function "
+            "and name that as module:function, kind callable"
+        )
+    return model, dtype
