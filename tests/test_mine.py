@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from hypothesis import strategies as st
 from toy import TableTeacher, collection, run_file
 
 import foolsgold as fg
-from foolsgold import mine as mine_module
 from foolsgold.errors import RecipeError
 from foolsgold.mined_set import MinedSet
 
@@ -56,7 +56,7 @@ def _verdicts(mined: MinedSet, query: str = "q") -> dict[str, tuple[str, str]]:
 
 
 def test_every_candidate_has_its_verdict_and_reason(tmp_path: Path) -> None:
-    mined = _mine(tmp_path, {"q": list(DOCS)}, select={"strategy": "top", "per_query": 2})
+    mined = _mine(tmp_path, {"q": list(DOCS)}, select={"strategy": "top", "per_query": 3})
     assert _verdicts(mined) == {
         "pos": ("excluded", "known_positive"),
         "variant": ("excluded", "duplicate_of_positive"),
@@ -402,10 +402,9 @@ def test_blocks_of_queries_do_not_change_the_outcome(tmp_path: Path, monkeypatch
     what, lists, teacher = _big(3)
     tables = []
     for block in (2, 4096):
-        monkeypatch.setattr(mine_module, "BLOCK", block)
-        mined = (
-            _mine(tmp_path / str(block), lists, teacher, what=what) if (tmp_path / str(block)).mkdir() is None else None
-        )
-        assert mined is not None
+        monkeypatch.setattr(sys.modules[fg.mine.__module__], "BLOCK", block)
+        folder = tmp_path / str(block)
+        folder.mkdir()
+        mined = _mine(folder, lists, teacher, what=what)
         tables.append([pq.read_table(mined.path / f"{name}.parquet") for name in ("negatives", "ledger", "queries")])
     assert all(one.equals(other) for one, other in zip(*tables, strict=True))

@@ -169,7 +169,7 @@ def test_a_folder_without_a_whole_manifest_is_no_set(tmp_path: Path, content: st
 def test_a_broken_table_is_one_sentence(tmp_path: Path) -> None:
     mined = _mine(tmp_path)
     (mined.path / "negatives.parquet").write_bytes(b"PAR1 not really")
-    with pytest.raises(MinedSetError, match="negatives.parquet cannot be read"):
+    with pytest.raises(MinedSetError, match=r"negatives\.parquet cannot be read"):
         _ = MinedSet(mined.path).negatives
 
 
@@ -197,7 +197,10 @@ def test_the_audit_of_a_set_is_written_beside_it(tmp_path: Path) -> None:
 
 def test_a_failed_gate_says_so(tmp_path: Path) -> None:
     audit = _mine(tmp_path, audit={"min_mean_margin": 4.0}).audit()
-    assert [(gate.name, gate.verdict) for gate in audit.gates] == [("min_mean_margin", "fail"), ("max_inverted", "pass")]
+    assert [(gate.name, gate.verdict) for gate in audit.gates] == [
+        ("min_mean_margin", "fail"),
+        ("max_inverted", "pass"),
+    ]
     assert not audit.passed
 
 

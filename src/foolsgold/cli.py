@@ -190,9 +190,9 @@ def mine(
         if value is not None:
             overrides[f"collection.{field}"] = value
     if retriever is not None:
-        overrides["retriever.model"] = retriever
+        overrides["retriever"] = {"model": retriever}
     if teacher is not None:
-        overrides |= {"teacher": None} if teacher.lower() == "none" else {"teacher.model": teacher}
+        overrides["teacher"] = None if teacher.lower() == "none" else {"model": teacher}
     if per_query is not None:
         overrides["select.per_query"] = per_query
     if seed is not None:

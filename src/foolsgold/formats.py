@@ -1,13 +1,18 @@
-"""A mined set as training rows, in the four formats of sentence-transformers."""
+"""A mined set as training rows, in the four formats of sentence-transformers. Columns in, columns out."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from foolsgold.collection import Collection, Texts
 from foolsgold.errors import MinedSetError
+from foolsgold.records import BoolArray, Column, IntArray, LongArray, pair_keys
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -17,31 +22,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Format = Literal["triplet", "n-tuple", "labeled-pair", "labeled-list"]
-
-
-@dataclass(frozen=True)
-class _Example:
-    """One (query, positive) with the negatives mined for it; texts are document rows until they are written."""
-
-    query: int
-    positive: int
-    positive_score: float | None
-    first_of_query: bool
-    negatives: list[int]
-    scores: list[float | None]
-    weights: list[float]
+_CHUNK = 65_536  # rows of one Arrow chunk of texts
 
 
 def to_dataset(mined: MinedSet, format: Format, *, scores: bool, weights: bool, n: int | None) -> Dataset:
     """Texts of a mined set as a `datasets.Dataset`.
 
-    Columns, with the names and the order that sentence-transformers' `mine_hard_negatives` gives:
+    Columns, with the order that sentence-transformers' `mine_hard_negatives` gives:
 
     * `triplet`: anchor, positive, negative; a row for every (positive, negative) of a query.
-    * `n-tuple`: anchor, positive, negative_1 .. negative_n; a row a positive. Queries with fewer than n negatives are
+    * `n-tuple`: anchor, positive, negative_1 .. negative_n; a row a positive. Those with fewer than n negatives are
       left out and counted in a warning. n is the recipe's `per_query` unless given.
-    * `labeled-pair`: anchor, positive (any document), label (1 or 0).
-    * `labeled-list`: anchor, positive (list of documents), labels.
+    * `labeled-pair`: anchor, positive (any document), label (1 or 0); each document of a query once.
+    * `labeled-list`: anchor, positive (list of documents, the positive first), labels.
 
     Args:
         mined: the set. format: one of the four.
@@ -59,111 +52,202 @@ def to_dataset(mined: MinedSet, format: Format, *, scores: bool, weights: bool, 
         raise MinedSetError(f"unknown format {format!r}; one of {', '.join(get_args(Format))}")
     if scores and mined.manifest["teacher"] is None:
         raise MinedSetError(f"{mined.path}: scores were asked for, but this set was mined without a teacher")
-    width = n or int(mined.manifest["recipe"]["select"]["per_query"])
+    width = int(mined.manifest["recipe"]["select"]["per_query"]) if n is None else n
     collection = mined.collection
-
-    def rows() -> Iterator[dict[str, Any]]:
-        """Texts are fetched a row at a time, so that the set is never whole in Python memory."""
-        for example in _examples(mined):
-            anchor = collection.queries.take([example.query])[0]
-            if format == "n-tuple" and len(example.negatives) < width:
-                continue
-            taken = width if format == "n-tuple" else len(example.negatives)
-            positive, *negatives = collection.documents.take([example.positive, *example.negatives[:taken]])
-            yield from _rows(format, example, anchor, positive, negatives, scores, weights)
-
-    # from_list keeps None scores; a generator would be cached by datasets under a hash of this closure
-    table = list(rows())
-    if not table:
-        raise MinedSetError(f"{mined.path}: no query has {width if format == 'n-tuple' else 'any'} negatives")
+    examples = _examples(mined, collection)
     if format == "n-tuple":
-        left_out = sum(len(example.negatives) < width for example in _examples(mined))
-        if left_out:
-            log.warning("%d of %d (query, positive) rows have fewer than %d negatives and are left out; n=... asks for "
-                        "fewer", left_out, left_out + len(table), width)  # fmt: skip
-    return Dataset.from_list(table)
+        whole = examples.counts >= max(width, 1)
+        if not whole.all():
+            log.warning(
+                "%d of %d (query, positive) rows have fewer than %d negatives and are left out; n=... asks for fewer",
+                np.sum(~whole), len(whole), width,
+            )  # fmt: skip
+        examples = examples.keep(whole)
+    elif format != "labeled-pair":
+        examples = examples.keep(examples.counts > 0)
+    if len(examples.query) == 0:
+        raise MinedSetError(f"{mined.path}: no query has {width if format == 'n-tuple' else 'any'} negatives")
+    columns = {"triplet": _triplets, "n-tuple": _tuples, "labeled-pair": _pairs, "labeled-list": _lists}[format]
+    return Dataset(pa.table(columns(examples, collection, width, scores, weights)))
 
 
-def _rows(
-    format: str,
-    example: _Example,
-    anchor: str,
-    positive: str,
-    negatives: list[str],
-    scores: bool,
-    weights: bool,
-) -> Iterator[dict[str, Any]]:
-    if format == "triplet":
-        for negative, score, weight in zip(negatives, example.scores, example.weights, strict=True):
-            yield (
-                {"anchor": anchor, "positive": positive, "negative": negative}
-                | ({"scores": [example.positive_score, score]} if scores else {})
-                | ({"weights": [weight]} if weights else {})
-            )
-    elif format == "n-tuple":
-        size = len(negatives)
-        yield (
-            {"anchor": anchor, "positive": positive}
-            | {f"negative_{i}": negative for i, negative in enumerate(negatives, start=1)}
-            | ({"scores": [example.positive_score, *example.scores[:size]]} if scores else {})
-            | ({"weights": example.weights[:size]} if weights else {})
-        )
-    elif format == "labeled-pair":
-        documents = [(positive, 1, example.positive_score, 1.0)]
-        if example.first_of_query:  # a query's negatives are rows once, whatever the number of its positives
-            documents += [
-                (negative, 0, score, weight)
-                for negative, score, weight in zip(negatives, example.scores, example.weights, strict=True)
-            ]
-        for document, label, score, weight in documents:
-            yield (
-                {"anchor": anchor, "positive": document}
-                | ({"score": score} if scores else {"label": label})
-                | ({"weight": weight} if weights else {})
-            )
-    elif negatives:
-        yield (
-            {"anchor": anchor, "positive": [positive, *negatives]}
-            | (
-                {"scores": [example.positive_score, *example.scores]}
-                if scores
-                else {"labels": [1] + [0] * len(negatives)}
-            )
-            | ({"weights": example.weights} if weights else {})
-        )
+@dataclass(frozen=True)
+class _Examples:
+    """m rows of (query, positive), each with its part [begin, begin + count) of the mined negatives.
+
+    query, positive: rows in the collection; first: whether it is its query's first row (with `each` all are);
+    negative: int32 (k), document rows; score, weight: of the negatives.
+    """
+
+    query: IntArray
+    positive: IntArray
+    positive_score: Column
+    first: BoolArray
+    begin: LongArray
+    counts: LongArray
+    negative: IntArray
+    score: Column
+    weight: npt.NDArray[np.float32]
+
+    def keep(self, rows: BoolArray) -> _Examples:
+        """The examples of some rows."""
+        return _Examples(
+            self.query[rows], self.positive[rows], self.positive_score.take(rows), self.first[rows], self.begin[rows],
+            self.counts[rows], self.negative, self.score, self.weight,
+        )  # fmt: skip
+
+    def flat(self, counts: LongArray) -> LongArray:
+        """Indices of the first `counts` negatives of every row, one row after the other."""
+        rows: LongArray = np.arange(counts.sum()) + np.repeat(self.begin - (np.cumsum(counts) - counts), counts)
+        return rows
 
 
-def _examples(mined: MinedSet) -> Iterator[_Example]:
-    collection = mined.collection
+def _examples(mined: MinedSet, collection: Collection) -> _Examples:
     each = mined.manifest["recipe"]["decide"]["positive_reference"] == "each"
-    negatives: dict[tuple[str, str | None], list[tuple[int, float | None, float]]] = {}
-    columns = ("query_id", "positive_id", "doc_id", "teacher_score", "weight")
-    for query_id, positive_id, doc_id, score, weight in zip(
-        *(mined.negatives[name].to_pylist() for name in columns), strict=True
-    ):
-        row = collection.documents.rows[doc_id]
-        negatives.setdefault((query_id, positive_id), []).append((row, score, weight))
-    positive_scores = {
-        (query_id, doc_id): score
-        for query_id, doc_id, score in zip(
-            *(mined.positives[name].to_pylist() for name in ("query_id", "doc_id", "teacher_score")), strict=True
-        )
-    }
+    query, positive = collection.positive_query, collection.positive_rows
+    table = mined.negatives
+    owner = _rows(collection.queries, table["query_id"])
+    if each:
+        owner_keys = pair_keys(owner, _rows(collection.documents, table["positive_id"]))
+        keys = pair_keys(query, positive)
+    else:
+        owner_keys, keys = owner.astype(np.int64), query.astype(np.int64)
+    begin = np.searchsorted(owner_keys, keys)  # a set's negatives are in the order of the collection's queries
+    first = np.ones(len(query), dtype=np.bool_)
+    if not each:
+        first[1:] = query[1:] != query[:-1]
+    return _Examples(
+        query=query,
+        positive=positive,
+        positive_score=_positive_scores(mined, collection),
+        first=first,
+        begin=begin,
+        counts=np.searchsorted(owner_keys, keys, side="right") - begin,
+        negative=_rows(collection.documents, table["doc_id"]),
+        score=_column(table["teacher_score"]),
+        weight=table["weight"].to_numpy(),
+    )
+
+
+def _positive_scores(mined: MinedSet, collection: Collection) -> Column:
+    """The teacher's score of each of the collection's positives, relabelled ones included."""
+    parts = [mined.positives.select(["query_id", "doc_id", "teacher_score"])]
     if mined.manifest["recipe"]["relabel"]:
-        positive_scores |= {
-            (row["query_id"], row["doc_id"]): row["teacher_score"] for row in mined.relabelled.to_pylist()
-        }
-    query_ids = collection.queries.ids.to_pylist()
-    for query, query_id in enumerate(query_ids):
-        for place, positive in enumerate(collection.positives(query).tolist()):
-            positive_id = collection.documents.take_ids([positive])[0]
-            found = negatives.get((query_id, positive_id if each else None), [])
-            yield _Example(
-                query=query,
-                positive=positive,
-                positive_score=positive_scores.get((query_id, positive_id)),
-                first_of_query=each or place == 0,
-                negatives=[row for row, _, _ in found],
-                scores=[score for _, score, _ in found],
-                weights=[weight for _, _, weight in found],
-            )
+        parts.append(mined.relabelled)
+    table = pa.concat_tables(parts, promote_options="permissive")
+    keys = pair_keys(_rows(collection.queries, table["query_id"]), _rows(collection.documents, table["doc_id"]))
+    order = np.argsort(keys)
+    place = order[np.searchsorted(keys[order], pair_keys(collection.positive_query, collection.positive_rows))]
+    return _column(table["teacher_score"]).take(place)
+
+
+def _triplets(of: _Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
+    del width
+    negatives = of.flat(of.counts)
+    columns = {
+        "anchor": _texts(collection.queries, np.repeat(of.query, of.counts)),
+        "positive": _texts(collection.documents, np.repeat(of.positive, of.counts)),
+        "negative": _texts(collection.documents, of.negative[negatives]),
+    }
+    row = np.repeat(np.arange(len(of.query)), of.counts)
+    if scores:
+        columns["scores"] = _interleaved(of, row, negatives[:, None])
+    if weights:
+        columns["weights"] = _lists_of(np.ones(len(row), dtype=np.int64), pa.array(of.weight[negatives]))
+    return columns
+
+
+def _tuples(of: _Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
+    negatives = of.begin[:, None] + np.arange(width)
+    columns = {
+        "anchor": _texts(collection.queries, of.query),
+        "positive": _texts(collection.documents, of.positive),
+        **{f"negative_{i + 1}": _texts(collection.documents, of.negative[negatives[:, i]]) for i in range(width)},
+    }
+    if scores:
+        columns["scores"] = _interleaved(of, np.arange(len(of.query)), negatives)
+    if weights:
+        columns["weights"] = _lists_of(np.full(len(of.query), width), pa.array(of.weight[negatives.ravel()]))
+    return columns
+
+
+def _pairs(of: _Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
+    del width
+    counts = np.where(of.first, of.counts, 0)  # a query's negatives stand once, beside its first positive
+    flat = _Flat(of, counts)
+    columns = {
+        "anchor": _texts(collection.queries, np.repeat(of.query, counts + 1)),
+        "positive": _texts(collection.documents, flat.documents),
+    }
+    columns |= {"score": flat.scores} if scores else {"label": flat.labels}
+    return columns | ({"weight": flat.weights} if weights else {})
+
+
+def _lists(of: _Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
+    del width
+    flat = _Flat(of, of.counts)
+    sizes = of.counts + 1
+    documents = _texts(collection.documents, flat.documents).combine_chunks()
+    columns = {
+        "anchor": _texts(collection.queries, of.query),
+        "positive": _lists_of(sizes, documents),
+    }
+    columns |= {"scores": _lists_of(sizes, flat.scores)} if scores else {"labels": _lists_of(sizes, flat.labels)}
+    negatives = of.flat(of.counts)
+    return columns | ({"weights": _lists_of(of.counts, pa.array(of.weight[negatives]))} if weights else {})
+
+
+class _Flat:
+    """Each row's positive followed by the first `counts` of its negatives, all rows in one list."""
+
+    def __init__(self, of: _Examples, counts: LongArray) -> None:
+        at = np.cumsum(counts + 1) - (counts + 1)
+        is_positive = np.zeros(int((counts + 1).sum()), dtype=np.bool_)
+        is_positive[at] = True
+        negatives = of.flat(counts)
+
+        def merge(positive: npt.NDArray[Any], negative: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            merged = np.empty(len(is_positive), dtype=np.asarray(negative).dtype)
+            merged[is_positive], merged[~is_positive] = positive, negative
+            return merged
+
+        score = of.score.take(negatives)
+        self.documents = merge(of.positive, of.negative[negatives])
+        self.labels = pa.array(is_positive.astype(np.int64))
+        self.weights = pa.array(merge(np.ones(len(at), dtype=np.float32), of.weight[negatives]))
+        self.scores = Column(
+            merge(of.positive_score.values, score.values), merge(of.positive_score.valid, score.valid)
+        ).to_arrow()
+
+
+def _interleaved(of: _Examples, row: LongArray, negatives: LongArray) -> pa.Array:
+    """Lists [score of the positive of `row`, scores of its `negatives`], one for each of the rows."""
+    score = of.score.take(negatives.ravel())
+    values = np.column_stack([of.positive_score.values[row], score.values.reshape(negatives.shape)])
+    valid = np.column_stack([of.positive_score.valid[row], score.valid.reshape(negatives.shape)])
+    return _lists_of(np.full(len(row), values.shape[1]), Column(values.ravel(), valid.ravel()).to_arrow())
+
+
+def _lists_of(sizes: LongArray, values: pa.Array) -> pa.Array:
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values).cast(pa.list_(values.type))
+
+
+def _texts(texts: Texts, rows: npt.NDArray[Any]) -> pa.ChunkedArray:
+    """Texts of rows as Arrow `string`, in chunks, since one chunk holds at most 2 GiB."""
+    chunks = [pa.array(texts.take(rows[start : start + _CHUNK]), pa.string()) for start in range(0, len(rows), _CHUNK)]
+    return pa.chunked_array(chunks, pa.string())
+
+
+def _rows(texts: Texts, ids: pa.ChunkedArray) -> IntArray:
+    """int32 (n): the row of each of many ids, which may repeat."""
+    encoded = pa.concat_arrays(ids.cast(pa.large_string()).chunks or [pa.array([], pa.large_string())])
+    encoded = encoded.dictionary_encode()
+    wanted = encoded.dictionary.to_pylist()
+    found = texts.find(wanted)
+    rows: IntArray = np.array([found[key] for key in wanted], dtype=np.int32)[encoded.indices.to_numpy()]
+    return rows
+
+
+def _column(values: pa.ChunkedArray) -> Column:
+    return Column(values.fill_null(0.0).to_numpy().astype(np.float32), np.asarray(values.is_valid()))

@@ -46,10 +46,9 @@ from foolsgold.records import (
     queries_schema,
 )
 from foolsgold.search.shingles import jaccard_at_least
-from foolsgold.signal import Signal, build_signal
+from foolsgold.signal import NoSignal, Signal, build_signal
 from foolsgold.sources.build import build_sources
-from foolsgold.sources.dense import DenseSource
-from foolsgold.sources.protocol import Source
+from foolsgold.sources.protocol import HasVectors, Source
 from foolsgold.teachers.protocol import Teacher
 
 log = logging.getLogger(__name__)
@@ -100,25 +99,28 @@ def mine(
         collection = recipe.collection
     loaded = load_collection(collection, progress=progress)
     recipe = recipe.with_values({"collection": loaded.spec})
-    for note in loaded.notes:
-        log.info("%s: %s", loaded.name, note)
-
     store = Path(cache) if cache is not None else cache_folder()
-    sources = build_sources(recipe, loaded, store)
-    signal = build_signal(recipe, loaded, sources, own_teacher, store, progress)
-    warnings = list(_warnings(recipe, signal))
-    for warning in warnings:
-        log.warning("%s", warning)
-
-    run = _Run(recipe, loaded, sources, signal, progress)
-    funnel = Funnel(list(sources))
-    parent = newest(Path(out))
-    with SetWriter(Path(out), list(sources)) as writer:
+    # opened first: a folder that cannot be written to must not cost hours of scoring
+    with SetWriter(Path(out), list(recipe.sources)) as writer:
+        sources = build_sources(recipe, loaded, store)
+        signal = build_signal(recipe, loaded, sources, own_teacher, store, progress)
+        notes = [f"{loaded.name}: {note}" for note in loaded.notes]
+        notes += [f"{name}: {note}" for name, source in sources.items() for note in getattr(source, "notes", ())]
+        warnings = _warnings(recipe, signal)
+        for note in notes:
+            log.info("%s", note)
+        for warning in warnings:
+            log.warning("%s", warning)
+        run = _Run(recipe, loaded, sources, signal, progress)
+        funnel = Funnel(list(sources))
         for first in range(0, len(loaded.queries), BLOCK):
             block = run.mine_block(np.arange(first, min(first + BLOCK, len(loaded.queries)), dtype=np.int32))
             writer.add(**block)
             funnel.add(**block)
-        warnings += funnel.warnings()
+        for warning in funnel.warnings():
+            log.warning("%s", warning)
+            warnings.append(warning)
+        parent = newest(Path(out))
         folder = writer.finish(
             {
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -138,7 +140,7 @@ def mine(
                 "counts": funnel.counts(),
                 "calls": signal.calls(),
                 "warnings": warnings,
-                "notes": list(loaded.notes),
+                "notes": notes,
                 "libraries": {name: version(name) for name in LIBRARIES},
                 "recipe": recipe.model_dump(mode="json"),
             }
@@ -147,23 +149,26 @@ def mine(
 
 
 def with_sections(recipe: Recipe, sections: Mapping[str, Any]) -> Recipe:
-    """A recipe with sections updated: fields that are not named stay, but `sources` is replaced whole.
+    """A recipe with sections updated.
 
-    A model's name stands for its section.
+    Fields that are not named stay, but `sources` is replaced whole, and so are `retriever` and `teacher` by a model's
+    name: another model has another prompt, length and scale.
     """
     values = recipe.model_dump()
     for name, value in sections.items():
-        given = {"model": value} if isinstance(value, str) and name in ("retriever", "teacher") else value
         current = values.get(name)
-        if name != "sources" and isinstance(given, Mapping) and isinstance(current, Mapping):
-            given = {**current, **given}
-        values[name] = given
+        if isinstance(value, str) and name in ("retriever", "teacher"):
+            values[name] = {"model": value}
+        elif name != "sources" and isinstance(value, Mapping) and isinstance(current, Mapping):
+            values[name] = {**current, **value}
+        else:
+            values[name] = value
     return Recipe.build(values) if sections else recipe
 
 
 def _warnings(recipe: Recipe, signal: Signal) -> list[str]:
     near = [name for name in recipe.sources if recipe.kind_of(name) not in ("random", "bm25")]
-    if near and not signal.rules(recipe.decide):
+    if near and isinstance(signal, NoSignal):
         return [
             f"{', '.join(near)} without a teacher or a margin: of a query's nearest passages a third to two thirds "
             "are unlabelled positives, and they are mined as negatives here; set `teacher`"
@@ -334,7 +339,7 @@ class _Run:
         positives = self._collection.positive_rows[np.repeat(offsets[query], counts) + within]
         if spec.near_duplicate is not None:
             near[candidate[jaccard_at_least(self._collection.documents, docs, positives, spec.near_duplicate)]] = True
-        dense = next((source for source in self._sources.values() if isinstance(source, DenseSource)), None)
+        dense = next((source for source in self._sources.values() if isinstance(source, HasVectors)), None)
         if spec.near_duplicate_cosine is not None and dense is not None:
             near[candidate[dense.similarity(docs, positives) >= spec.near_duplicate_cosine]] = True
         return near

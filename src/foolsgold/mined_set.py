@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -193,11 +194,11 @@ class MinedSet:
         if not self.manifest["recipe"]["relabel"]:
             return found
         extra = self.relabelled
+        queries, documents = extra["query_id"].to_pylist(), extra["doc_id"].to_pylist()
+        query_rows, doc_rows = found.queries.find(queries), found.documents.find(documents)
         return found.with_extra_positives(
-            *(
-                pa.array([rows[key] for key in extra[column].to_pylist()], pa.int32()).to_numpy()
-                for column, rows in (("query_id", found.queries.rows), ("doc_id", found.documents.rows))
-            )
+            np.array([query_rows[query] for query in queries], dtype=np.int32),
+            np.array([doc_rows[doc] for doc in documents], dtype=np.int32),
         )
 
     @cached_property

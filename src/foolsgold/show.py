@@ -90,12 +90,12 @@ def examples(mined: MinedSet, n: int = 3) -> list[Example]:
         positives.setdefault(query_id, (doc_id, score))
 
     def text(doc_id: str) -> str:
-        return f"[{doc_id}] {collection.documents.take([collection.documents.rows[doc_id]])[0]}"
+        return f"[{doc_id}] {collection.documents.take([collection.documents.find([doc_id])[doc_id]])[0]}"
 
     both = sorted(set(best) & set(hardest), key=lambda query_id: (-best[query_id][0], query_id))
     return [
         Example(
-            query=collection.queries.take([collection.queries.rows[query_id]])[0],
+            query=collection.queries.take([collection.queries.find([query_id])[query_id]])[0],
             positive=text(positives[query_id][0]),
             positive_score=positives[query_id][1],
             negative=text(hardest[query_id][1]),

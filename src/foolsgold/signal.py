@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +16,6 @@ from foolsgold.recipe import DecideSpec, Recipe
 from foolsgold.records import Column, FloatArray, IntArray, Scale
 from foolsgold.sources.protocol import Source
 from foolsgold.teachers.cached import CachedTeacher
-from foolsgold.teachers.load import load_teacher
 from foolsgold.teachers.protocol import Teacher
 from foolsgold.teachers.scale import to_scale
 from foolsgold.teachers.store import ScoreStore
@@ -27,11 +27,14 @@ class Signal(Protocol):
     """Scores that decisions are made on.
 
     lazy: whether a score costs enough to be asked for only when it decides.
-    positives: float32 (n_positives), the score of each of the collection's `positive_rows`; unknown without a signal.
     """
 
     lazy: bool
-    positives: Column
+
+    @property
+    def positives(self) -> Column:
+        """float32 (n_positives): the score of each of the collection's `positive_rows`; unknown without a signal."""
+        ...
 
     def score(self, query: IntArray, doc: IntArray, stage: str) -> FloatArray:
         """float32 (n): the scores of (query row, document row) pairs."""
@@ -58,13 +61,15 @@ def build_signal(
     cache: Path,
     progress: Progress,
 ) -> Signal:
-    """The signal a recipe asks for. Known positives are scored here, all of them.
+    """The signal a recipe asks for. A teacher is loaded here, so that one that cannot be had fails at once.
 
     Raises:
         RecipeError: a margin is set, but neither a teacher nor a source can score positives.
         FoolsgoldError: the teacher cannot be had.
     """
     if recipe.teacher is not None:
+        from foolsgold.teachers.load import load_teacher  # onnxruntime takes a while to import
+
         teacher = own_teacher or load_teacher(recipe.teacher, recipe.retriever)
         return TeacherSignal(teacher, recipe.teacher.scale, recipe.teacher.model, collection, cache, progress)
     if not recipe.decide.has_margin and recipe.decide.positive_percentile is None:
@@ -94,9 +99,12 @@ class TeacherSignal:
         self._name = name
         self._collection = collection
         self._progress = progress
-        self.positives = Column.known(
-            self.score(collection.positive_query, collection.positive_rows, "score positives")
-        )
+
+    @cached_property
+    def positives(self) -> Column:
+        """All known positives, scored when first asked for."""
+        query, doc = self._collection.positive_query, self._collection.positive_rows
+        return Column.known(self.score(query, doc, "score positives"))
 
     def score(self, query: IntArray, doc: IntArray, stage: str) -> FloatArray:
         """float32 (n), on the declared scale."""
@@ -138,7 +146,12 @@ class SourceSignal:
 
     def __init__(self, source: Source, collection: Collection) -> None:
         self._source = source
-        self.positives = Column.known(self.score(collection.positive_query, collection.positive_rows, ""))
+        self._collection = collection
+
+    @cached_property
+    def positives(self) -> Column:
+        """All known positives."""
+        return Column.known(self.score(self._collection.positive_query, self._collection.positive_rows, ""))
 
     def score(self, query: IntArray, doc: IntArray, stage: str) -> FloatArray:
         """float32 (n), on the source's own scale."""
@@ -165,7 +178,12 @@ class NoSignal:
     lazy = False
 
     def __init__(self, n_positives: int) -> None:
-        self.positives = Column.unknown(n_positives)
+        self._n_positives = n_positives
+
+    @property
+    def positives(self) -> Column:
+        """Unknown."""
+        return Column.unknown(self._n_positives)
 
     def score(self, query: IntArray, doc: IntArray, stage: str) -> FloatArray:
         """Not a number: nobody reads it, since no rule applies."""

@@ -22,7 +22,7 @@ def bge():
 
 
 @pytest.fixture
-def make_onnx_folder(tmp_path: Path) -> Callable[..., Path]:
+def make_onnx_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Writes a model.onnx that looks its tokens up in a table: small enough to work its vectors out by hand."""
 
     def make(
@@ -32,8 +32,7 @@ def make_onnx_folder(tmp_path: Path) -> Callable[..., Path]:
         output: str = "last_hidden_state",
         extra_input: str | None = None,
     ) -> Path:
-        folder = tmp_path / name
-        folder.mkdir()
+        folder = tmp_path_factory.mktemp(name)
         tokenizer = Tokenizer(models.WordLevel({word: row for row, word in enumerate(table)}, unk_token="[PAD]"))
         tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
         tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1")

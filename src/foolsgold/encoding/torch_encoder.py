@@ -138,6 +138,11 @@ def _load(folder: Path, spec: ModelSpec) -> tuple[Any, str]:
         dtype = fastest_dtype(model.device, static=static) if spec.dtype == "auto" else spec.dtype
         model = model.to(getattr(torch, dtype)).eval()
     except Exception as error:  # whatever a folder's configuration makes three libraries raise
+        if "trust_remote_code" in str(error):
+            raise ModelError(
+                f"{spec.model}: needs Python code that comes with the model; read it, and set trust_remote_code: true "
+                "if you want it to be run"
+            ) from None
         raise ModelError(f"{spec.model}: sentence-transformers cannot load it ({_short(error)})") from None
     return model, dtype
 

@@ -31,7 +31,9 @@ def _compiled_sum(function: _Function) -> _Function:
 _LOW = 0xFFFFFFFF
 _SIGN = 0x80000000
 _NO_SCORE = np.float32(-np.inf)
-_SCAN = 128  # scores compared at once: two cache lines a vector loop can run through before it has to branch
+_SCAN = 128  # products compared before the dense loop branches
+_CHUNK = 64  # documents with one peak
+_FEW = 32  # a window with fewer than 1 posting for so many documents is collected by its postings
 
 
 @_compiled
@@ -140,13 +142,6 @@ def _any_above(scores: Any, bar: Any) -> Any:
 
 
 @_compiled
-def _add(sums: Any, docs: Any, weights: Any, first: Any) -> None:
-    start = np.uint32(first)
-    for i in range(len(docs)):
-        sums[np.uint32(docs[i]) - start] += weights[i]  # unsigned: a signed index would be tested for being negative
-
-
-@_compiled
 def sort_postings(tokens: Any, offsets: Any, starts: Any, docs: Any, counts: Any) -> Any:
     """Invert documents into postings, by token, then document: a counting sort.
 
@@ -194,62 +189,124 @@ def search_postings(
     tokens: int32, query after query; offsets: int64 (q + 1); floors: float32 (q), the score where nothing matches.
     starts, docs, weights: the postings, weights float32 and not negative; scores, rows: (q, k), written.
 
-    Documents are visited a window at a time, so that their sums stay in cache. A window with many postings is scanned
-    whole, as vectors; one with few is visited by its postings again.
+    Documents are visited a window at a time, so that their sums stay in cache.
     """
     k = scores.shape[1]
     sums = np.zeros(window, np.float32)
-    room = 4 * k + _SCAN
-    keys = np.empty(room, np.uint64)
+    peaks = np.zeros(window // _CHUNK, np.uint32)
+    keys = np.empty(2 * k + _CHUNK, np.uint64)
     for query in range(len(offsets) - 1):
         asked = tokens[offsets[query] : offsets[query + 1]]
         floor = floors[query]
         begin = starts[asked]
-        bar = floor
+        end = begin.copy()
+        bar = floor  # only scores above it are hits
         count = 0
         for first in range(0, n_docs, window):
-            size = min(window, n_docs - first)
             touched = 0
-            end = begin.copy()
             for t in range(len(asked)):
-                stop = starts[asked[t] + 1]
-                if begin[t] == stop or docs[begin[t]] >= first + size:
-                    continue
-                end[t] = stop if docs[stop - 1] < first + size else _first_at_least(docs, begin[t], stop, first + size)
+                begin[t] = end[t]
+                end[t] = _first_at_least(docs, begin[t], starts[asked[t] + 1], first + window)
                 touched += end[t] - begin[t]
                 _add(sums, docs[begin[t] : end[t]], weights[begin[t] : end[t]], first)
-            if touched == 0:
-                continue
-            if touched * 16 > size:
-                for start in range(0, size, _SCAN):
-                    stop = min(start + _SCAN, size)
-                    if not _any_above(sums[start:stop], bar - floor):
-                        continue
-                    for j in range(start, stop):
-                        if sums[j] + floor > bar:
-                            keys[count] = _key(sums[j] + floor, first + j)
-                            count += 1
-                            if count == room:
-                                bar = _keep_best(keys, count, k)
-                                count = k
+            if touched * _FEW > window:
+                size = min(window, n_docs - first)
+                bar, count = _collect(sums[:size], peaks, first, floor, bar, keys, count, k)
                 sums[:size] = 0
             else:
                 for t in range(len(asked)):
-                    for p in range(begin[t], end[t]):
-                        total = sums[docs[p] - first]
-                        sums[docs[p] - first] = 0
-                        # An equal score still counts here: a later term's postings may hold a lower row.
-                        if total + floor > floor and total + floor >= bar:
-                            keys[count] = _key(total + floor, docs[p])
-                            count += 1
-                            if count == room:
-                                bar = _keep_best(keys, count, k)
-                                count = k
-            begin = end
+                    bar, count = _collect_few(sums, docs[begin[t] : end[t]], first, floor, bar, keys, count, k)
         if count > k:
             _keep_best(keys, count, k)
             count = k
         _write_with_floor(keys[:count], floor, scores[query], rows[query])
+
+
+@_compiled
+def _add(sums: Any, docs: Any, weights: Any, first: Any) -> None:
+    start = np.uint32(first)
+    for i in range(len(docs)):
+        sums[np.uint32(docs[i]) - start] += weights[i]  # unsigned: a signed index would be tested for being negative
+
+
+@_compiled
+def _collect(
+    sums: Any, peaks: Any, first: Any, floor: Any, bar: Any, keys: Any, count: Any, k: Any
+) -> Any:
+    """Take the hits of a whole window: only from chunks whose highest sum passes the bar.
+
+    The k-th highest of these peaks is a bar itself, as k documents reach it, and nearly the final one.
+    """
+    bits = sums.view(np.uint32)  # of floats that are not negative: same order, and integers have a vector maximum
+    n_chunks = (len(sums) + _CHUNK - 1) // _CHUNK
+    for c in range(n_chunks):
+        peaks[c] = _highest(bits[c * _CHUNK : (c + 1) * _CHUNK])
+    if k <= n_chunks:
+        peak = _kth_highest(peaks[:n_chunks].copy(), k)
+        if peak > 0:
+            bar = max(bar, np.nextafter(np.uint32(peak).view(np.float32) + floor, _NO_SCORE))
+    for c in range(n_chunks):
+        if np.uint32(peaks[c]).view(np.float32) + floor > bar:
+            for j in range(c * _CHUNK, min((c + 1) * _CHUNK, len(sums))):
+                if sums[j] + floor > bar:
+                    keys[count] = _key(sums[j] + floor, first + j)
+                    count += 1
+                    if count == len(keys):
+                        bar = _keep_best(keys, count, k)  # rows ascend, so an equal score comes too late
+                        count = k
+    return bar, count
+
+
+@_compiled
+def _highest(values: Any) -> Any:
+    highest = np.uint32(0)
+    for i in range(len(values)):
+        highest = max(highest, values[i])
+    return highest
+
+
+@_compiled
+def _kth_highest(values: Any, k: Any) -> Any:
+    """Hoare's selection, in place."""
+    low, high = 0, len(values) - 1
+    while low < high:
+        a, b, c = values[low], values[(low + high) // 2], values[high]
+        pivot = max(min(a, b), min(max(a, b), c))
+        i, j = low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k - 1 <= j:
+            high = j
+        elif k - 1 >= i:
+            low = i
+        else:
+            break
+    return values[k - 1]
+
+
+@_compiled
+def _collect_few(
+    sums: Any, docs: Any, first: Any, floor: Any, bar: Any, keys: Any, count: Any, k: Any
+) -> Any:
+    """Take the hits among one token's postings, and leave their sums at 0, so that no document is taken twice."""
+    for i in range(len(docs)):
+        score = sums[docs[i] - first] + floor
+        sums[docs[i] - first] = 0
+        if score > floor and score > bar:
+            keys[count] = _key(score, docs[i])
+            count += 1
+            if count == len(keys):
+                # the next token's postings may hold an equal score at a lower row
+                bar = np.nextafter(_keep_best(keys, count, k), _NO_SCORE)
+                count = k
+    return bar, count
 
 
 @_compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from foolsgold.progress import SILENT, Progress
 from foolsgold.records import FloatArray, Hits, IntArray
@@ -23,4 +23,13 @@ class Source(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """What it is, for the manifest: names, settings, fingerprints."""
+        ...
+
+
+@runtime_checkable
+class HasVectors(Protocol):
+    """A source that can also compare documents with one another."""
+
+    def similarity(self, docs_a: IntArray, docs_b: IntArray) -> FloatArray:
+        """float32 (n): the cosine of pairs of documents (rows, n each)."""
         ...
