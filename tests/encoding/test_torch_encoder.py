@@ -165,9 +165,8 @@ def test_weights_that_are_only_a_pickle_are_refused(tmp_path):
         if file.suffix != ".safetensors":
             (tmp_path / file.name).symlink_to(file)
     (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'echo never'\ntR.")
-    with pytest.raises(ModelError, match="cannot load it") as error:
+    with pytest.raises(ModelError, match="no weights in safetensors format"):
         load_encoder(ModelSpec(model=str(tmp_path)))
-    assert "safetensors" in str(error.value)
 
 
 def test_code_that_a_model_brings_is_not_run(static_folder):

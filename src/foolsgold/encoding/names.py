@@ -22,10 +22,13 @@ FORMS = (
 )
 
 # What changes vectors or scores: weights, tokeniser, configuration, code. Not a README, not a log.
-_DECIDES = frozenset({".bin", ".data", ".json", ".model", ".onnx", ".onnx_data", ".py", ".safetensors", ".txt"})
+_DECIDES = frozenset(
+    {".bin", ".data", ".jinja", ".json", ".model", ".onnx", ".onnx_data", ".py", ".safetensors", ".txt"}
+)
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-# Pickles are left on the Hub (rule 11), and so are the other formats of the same weights.
-_FETCHED = ("*.json", "*.txt", "*.model", "*.safetensors", "*.jinja")
+# A model's own pickle stays on the Hub (rule 11), and so do other formats of its weights. Only the small layers after a
+# transformer, in folders of their own, may be .bin: sentence-transformers reads those with torch's weights_only.
+_FETCHED = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors", "*/pytorch_model.bin")
 _NOT_FETCHED = ("onnx/*", "openvino/*", "checkpoint-*/*", "original/*")
 _HUB_TIMEOUT = 10.0  # seconds the Hub has for each answer
 

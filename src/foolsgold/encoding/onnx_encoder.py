@@ -43,8 +43,7 @@ class OnnxEncoder:
             if spec.similarity == "auto"
             else spec.similarity
         )
-        demo = known(spec.model)
-        own = {"query": demo.query_prompt if demo else "", **config.get("prompts", {})}
+        own = config.get("prompts", {})
         self._prompts: dict[Role, str] = {
             "query": own_prompt(own, "query") if spec.query_prompt is None else spec.query_prompt,
             "document": own_prompt(own, "document") if spec.document_prompt is None else spec.document_prompt,

@@ -100,6 +100,7 @@ def _refuse_other_kinds(folder: Path, spec: ModelSpec) -> None:
     if (folder / "modules.json").is_file():
         if spec.pooling != "auto":
             raise ModelError(f"{spec.model}: says itself how it pools; leave pooling: auto")
+        _refuse_pickles(folder, spec.model)
         return
     config = read_json(folder / "config.json")
     if not config:
@@ -111,6 +112,15 @@ def _refuse_other_kinds(folder: Path, spec: ModelSpec) -> None:
             f"{spec.model}: is a bare transformer, which does not say how the vectors of its tokens become one; "
             "set pooling: cls or pooling: mean, as its authors used it"
         )
+    _refuse_pickles(folder, spec.model)
+
+
+def _refuse_pickles(folder: Path, model: str) -> None:
+    if not any(folder.rglob("*.safetensors")):
+        raise ModelError(
+            f"{model}: has no weights in safetensors format, and pickles are not loaded, because they can run code; "
+            "save it again with save_pretrained(..., safe_serialization=True)"
+        )
 
 
 def _load(folder: Path, spec: ModelSpec) -> tuple[Any, str]:
@@ -118,24 +128,27 @@ def _load(folder: Path, spec: ModelSpec) -> tuple[Any, str]:
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling
+    from sentence_transformers.util import get_device_name
 
     try:
+        device = torch.device(spec.device or get_device_name())
+        dtype: str = fastest_dtype(device, static=False) if spec.dtype == "auto" else spec.dtype
         with _without_bars():
             model: Any = SentenceTransformer(
                 str(folder),
-                device=spec.device,
+                device=str(device),
                 trust_remote_code=spec.trust_remote_code,
                 local_files_only=not spec.trust_remote_code,
                 # Transformers would unpickle a .bin where there is no safetensors file.
-                model_kwargs={"use_safetensors": True, "dtype": torch.float32},
+                model_kwargs={"use_safetensors": True, "dtype": getattr(torch, dtype)},
             )
         if spec.pooling != "auto":
             width = model[0].get_embedding_dimension()
-            model = SentenceTransformer(modules=[model[0], Pooling(width, spec.pooling)], device=spec.device)
+            model = SentenceTransformer(modules=[model[0], Pooling(width, spec.pooling)], device=str(device))
         if spec.max_length is not None and model.transformers_model is not None:
             model.max_seq_length = min(spec.max_length, model.max_seq_length or spec.max_length)
-        static = model.transformers_model is None
-        dtype = fastest_dtype(model.device, static=static) if spec.dtype == "auto" else spec.dtype
+        if spec.dtype == "auto" and model.transformers_model is None:
+            dtype = fastest_dtype(device, static=True)
         model = model.to(getattr(torch, dtype)).eval()
     except Exception as error:  # whatever a folder's configuration makes three libraries raise
         if "trust_remote_code" in str(error):

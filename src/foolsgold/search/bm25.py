@@ -85,6 +85,8 @@ class BM25:
         shape = (len(floors), min(k, self.n_documents))
         scores, rows = np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.int32)
 
+        window = min(_WINDOW, -(-self.n_documents // 128) * 128)
+
         def search(part: slice) -> None:
             kernels.search_postings(
                 tokens,
@@ -94,7 +96,7 @@ class BM25:
                 self._docs,
                 self._weights,
                 self.n_documents,
-                _WINDOW,
+                window,
                 scores[part],
                 rows[part],
             )

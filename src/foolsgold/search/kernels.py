@@ -32,7 +32,8 @@ _LOW = 0xFFFFFFFF
 _SIGN = 0x80000000
 _NO_SCORE = np.float32(-np.inf)
 _SCAN = 128  # products compared before the dense loop branches
-_CHUNK = 64  # documents with one peak
+_PER_PEAK, _PER_GROUP = 16, 8  # documents with one peak, peaks with one of their own; their product divides a window
+_BINS, _BIN_BITS = 1024, 15
 _FEW = 32  # a window with fewer than 1 posting for so many documents is collected by its postings
 
 
@@ -193,8 +194,9 @@ def search_postings(
     """
     k = scores.shape[1]
     sums = np.zeros(window, np.float32)
-    peaks = np.zeros(window // _CHUNK, np.uint32)
-    keys = np.empty(2 * k + _CHUNK, np.uint64)
+    peaks = np.empty(window // _PER_PEAK, np.uint32)
+    places = np.empty(len(sums) + len(peaks) + 1, np.int32)
+    keys = np.empty(2 * k + _PER_PEAK, np.uint64)
     for query in range(len(offsets) - 1):
         asked = tokens[offsets[query] : offsets[query + 1]]
         floor = floors[query]
@@ -210,15 +212,11 @@ def search_postings(
                 touched += end[t] - begin[t]
                 _add(sums, docs[begin[t] : end[t]], weights[begin[t] : end[t]], first)
             if touched * _FEW > window:
-                size = min(window, n_docs - first)
-                bar, count = _collect(sums[:size], peaks, first, floor, bar, keys, count, k)
-                sums[:size] = 0
+                bar, count = _collect(sums, peaks, first, floor, bar, keys, count, k, places)
+                sums[:] = 0
             else:
                 for t in range(len(asked)):
                     bar, count = _collect_few(sums, docs[begin[t] : end[t]], first, floor, bar, keys, count, k)
-        if count > k:
-            _keep_best(keys, count, k)
-            count = k
         _write_with_floor(keys[:count], floor, scores[query], rows[query])
 
 
@@ -230,65 +228,77 @@ def _add(sums: Any, docs: Any, weights: Any, first: Any) -> None:
 
 
 @_compiled
-def _collect(
-    sums: Any, peaks: Any, first: Any, floor: Any, bar: Any, keys: Any, count: Any, k: Any
-) -> Any:
-    """Take the hits of a whole window: only from chunks whose highest sum passes the bar.
+def _collect(sums: Any, peaks: Any, first: Any, floor: Any, bar: Any, keys: Any, count: Any, k: Any, places: Any) -> Any:
+    """Take the hits of a whole window, looking only where a peak, the highest of some sums, passes the bar.
 
-    The k-th highest of these peaks is a bar itself, as k documents reach it, and nearly the final one.
+    Peak p is that of documents p, p + len(peaks), p + 2 len(peaks), ...: so the loop that finds all of them at once is
+    a vector loop, and documents that are alike, as neighbours often are, do not share one.
     """
-    bits = sums.view(np.uint32)  # of floats that are not negative: same order, and integers have a vector maximum
-    n_chunks = (len(sums) + _CHUNK - 1) // _CHUNK
-    for c in range(n_chunks):
-        peaks[c] = _highest(bits[c * _CHUNK : (c + 1) * _CHUNK])
-    if k <= n_chunks:
-        peak = _kth_highest(peaks[:n_chunks].copy(), k)
-        if peak > 0:
-            bar = max(bar, np.nextafter(np.uint32(peak).view(np.float32) + floor, _NO_SCORE))
-    for c in range(n_chunks):
-        if np.uint32(peaks[c]).view(np.float32) + floor > bar:
-            for j in range(c * _CHUNK, min((c + 1) * _CHUNK, len(sums))):
-                if sums[j] + floor > bar:
-                    keys[count] = _key(sums[j] + floor, first + j)
-                    count += 1
-                    if count == len(keys):
-                        bar = _keep_best(keys, count, k)  # rows ascend, so an equal score comes too late
-                        count = k
+    _raise_peaks(sums.view(np.uint32), peaks)
+    groups = np.empty(len(peaks) // _PER_GROUP, np.uint32)
+    _raise_peaks(peaks, groups)
+    reached = np.uint32(_reached_by(groups, k)).view(np.float32)
+    bar = max(bar, np.nextafter(reached + floor, _NO_SCORE))
+    # Both loops write every place down and advance by 0 or 1: a branch would be mispredicted for each hit.
+    n_high = 0
+    for p in range(len(peaks)):
+        places[n_high] = p
+        n_high += np.uint32(peaks[p]).view(np.float32) + floor > bar
+    n_hits = n_high
+    for h in range(n_high):
+        for i in range(places[h], len(sums), len(peaks)):
+            places[n_hits] = i
+            n_hits += sums[i] + floor > bar
+    for h in range(n_high, n_hits):
+        score = sums[places[h]] + floor
+        if score > bar:
+            keys[count] = _key(score, first + places[h])
+            count += 1
+            if count == len(keys):
+                bar = _open_bar(keys, count, k)
+                count = k
     return bar, count
 
 
 @_compiled
-def _highest(values: Any) -> Any:
-    highest = np.uint32(0)
-    for i in range(len(values)):
-        highest = max(highest, values[i])
-    return highest
+def _raise_peaks(values: Any, peaks: Any) -> None:
+    """Each peak the highest of every len(peaks)-th value, of which there are a multiple of four.
+
+    Floats that are not negative order like the integers with the same bits, and those have a vector maximum.
+    """
+    n = len(peaks)
+    peaks[:] = 0
+    for start in range(0, len(values), 4 * n):
+        a, b = values[start : start + n], values[start + n : start + 2 * n]
+        c, d = values[start + 2 * n : start + 3 * n], values[start + 3 * n : start + 4 * n]
+        for i in range(n):
+            peaks[i] = max(peaks[i], max(max(a[i], b[i]), max(c[i], d[i])))
 
 
 @_compiled
-def _kth_highest(values: Any, k: Any) -> Any:
-    """Hoare's selection, in place."""
-    low, high = 0, len(values) - 1
-    while low < high:
-        a, b, c = values[low], values[(low + high) // 2], values[high]
-        pivot = max(min(a, b), min(max(a, b), c))
-        i, j = low, high
-        while i <= j:
-            while values[i] > pivot:
-                i += 1
-            while values[j] < pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if k - 1 <= j:
-            high = j
-        elif k - 1 >= i:
-            low = i
-        else:
-            break
-    return values[k - 1]
+def _open_bar(keys: Any, count: Any, k: Any) -> Any:
+    """Keep the k best; return what a score must be above to be among them, where equal ones at lower rows may follow."""
+    return np.nextafter(_keep_best(keys, count, k), _NO_SCORE)
+
+
+@_compiled
+def _reached_by(peaks: Any, k: Any) -> Any:
+    """Bits of a score that at least k peaks reach, and few more: from a histogram, which has no branches to mispredict.
+
+    256 bins an octave; 0 where there are not so many peaks within four octaves of the highest.
+    """
+    highest = peaks[0]
+    for c in range(len(peaks)):
+        highest = max(highest, peaks[c])
+    bins = np.zeros(_BINS, np.int64)
+    for c in range(len(peaks)):
+        bins[min((highest - peaks[c]) >> np.uint32(_BIN_BITS), np.uint32(_BINS - 1))] += 1
+    reached = 0
+    for i in range(_BINS - 1):
+        reached += bins[i]
+        if reached >= k:
+            return max(np.int64(highest) - ((i + 1) << _BIN_BITS) + 1, 0)
+    return 0
 
 
 @_compiled
@@ -303,8 +313,7 @@ def _collect_few(
             keys[count] = _key(score, docs[i])
             count += 1
             if count == len(keys):
-                # the next token's postings may hold an equal score at a lower row
-                bar = np.nextafter(_keep_best(keys, count, k), _NO_SCORE)
+                bar = _open_bar(keys, count, k)
                 count = k
     return bar, count
 
@@ -314,15 +323,16 @@ def _write_with_floor(keys: Any, floor: Any, scores: Any, rows: Any) -> None:
     """Best first, and after the hits the documents without one, in row order, at the floor."""
     ordered = np.sort(keys)
     last = len(ordered) - 1
-    for rank in range(len(ordered)):
+    n_hits = min(len(ordered), len(rows))
+    for rank in range(n_hits):
         scores[rank] = _score_of(ordered[last - rank])
         rows[rank] = _row_of(ordered[last - rank])
-    if len(ordered) == len(rows):
+    if n_hits == len(rows):
         return
-    taken = np.sort(rows[: len(ordered)])
+    taken = np.sort(rows[:n_hits])
     row = 0
     t = 0
-    for rank in range(len(ordered), len(rows)):
+    for rank in range(n_hits, len(rows)):
         while t < len(taken) and taken[t] == row:
             t += 1
             row += 1

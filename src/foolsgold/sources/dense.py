@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,22 +41,25 @@ class DenseSource:
         self._collection = collection
         self._cache = cache
         self._progress = progress
+        self._vectors: _Vectors | None = None
 
     def retrieve(self, queries: IntArray, depth: int, progress: Progress = SILENT) -> Hits:
         """The `depth` nearest documents of each query; all of them where there are fewer."""
-        self._report_to(progress)
-        scores, rows = top_k(self._vectors.queries[queries], self._vectors.documents, depth, progress=progress)
+        vectors = self._encoded(progress)
+        scores, rows = top_k(vectors.queries[queries], vectors.documents, depth, progress=progress)
         return Hits.from_top_k(scores, rows)
 
     def score(self, queries: IntArray, docs: IntArray) -> FloatArray:
         """float32 (n): the inner product (the cosine, where the model compares by it) of any pairs of rows."""
-        return _products(self._vectors.queries, queries, self._vectors.documents, docs)
+        vectors = self._encoded(self._progress)
+        return _products(vectors.queries, queries, vectors.documents, docs)
 
     def similarity(self, docs_a: IntArray, docs_b: IntArray) -> FloatArray:
         """float32 (n): the cosine of pairs of documents, whatever the model compares by."""
-        documents = self._vectors.documents
+        vectors = self._encoded(self._progress)
+        documents = vectors.documents
         products = _products(documents, docs_a, documents, docs_b)
-        if self._vectors.about["similarity"] == "cosine":
+        if vectors.about["similarity"] == "cosine":
             return products
         lengths = np.sqrt(_products(documents, docs_a, documents, docs_a))
         lengths *= np.sqrt(_products(documents, docs_b, documents, docs_b))
@@ -65,31 +67,27 @@ class DenseSource:
 
     def describe(self) -> dict[str, Any]:
         """What it is, for the manifest. Encodes what has not been encoded."""
-        return dict(self._vectors.about)
+        return dict(self._encoded(self._progress).about)
 
-    def _report_to(self, progress: Progress) -> None:
-        if self._progress is SILENT:
-            self._progress = progress
-
-    @cached_property
-    def _vectors(self) -> _Vectors:
-        encoder = load_encoder(self._model)
-        return _Vectors(
-            documents=encode_all(
-                encoder, self._collection.documents, "document", cache=self._cache, progress=self._progress
-            ),
-            queries=encode_all(encoder, self._collection.queries, "query", cache=self._cache, progress=self._progress),
-            about={
-                "kind": "dense",
-                "model": encoder.name,
-                "fingerprint": encoder.fingerprint,
-                "dtype": encoder.dtype,
-                "query_prompt": encoder.prompt("query"),
-                "document_prompt": encoder.prompt("document"),
-                "similarity": encoder.similarity,
-                "dimension": encoder.dimension,
-            },
-        )
+    def _encoded(self, progress: Progress) -> _Vectors:
+        if self._vectors is None:
+            encoder = load_encoder(self._model)
+            documents, queries = self._collection.documents, self._collection.queries
+            self._vectors = _Vectors(
+                documents=encode_all(encoder, documents, "document", cache=self._cache, progress=progress),
+                queries=encode_all(encoder, queries, "query", cache=self._cache, progress=progress),
+                about={
+                    "kind": "dense",
+                    "model": encoder.name,
+                    "fingerprint": encoder.fingerprint,
+                    "dtype": encoder.dtype,
+                    "query_prompt": encoder.prompt("query"),
+                    "document_prompt": encoder.prompt("document"),
+                    "similarity": encoder.similarity,
+                    "dimension": encoder.dimension,
+                },
+            )
+        return self._vectors
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from foolsgold.collection import Collection
-from foolsgold.encoding.late_interaction import load_late_interaction, max_sim
+from foolsgold.encoding.late_interaction import load_late_interaction, max_sim, one_thread_a_product
 from foolsgold.encoding.token_store import TokenVectors, encode_tokens
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import ModelSpec, SourceSpec
-from foolsgold.records import FloatArray, Hits, IntArray
+from foolsgold.records import FloatArray, Hits, IntArray, LongArray
+from foolsgold.search.threads import Threads
 
-# A product of so many document tokens and query tokens takes 64 MB.
+# A product of so many document tokens and query tokens takes 16 MB, for each thread.
 _DOCUMENT_TOKENS = 8192
-_QUERY_TOKENS = 2048
+_QUERY_TOKENS = 512
+_PAIRS_AT_ONCE = 256
 # Blocks are compared in float32, rounded so that equal passages tie; so many more than asked for are then compared
 # exactly.
 _DECIMALS = 5
@@ -45,24 +48,29 @@ class MultiVectorSource:
     def retrieve(self, queries: IntArray, depth: int, progress: Progress = SILENT) -> Hits:
         """The `depth` nearest documents of each query; all of them where there are fewer."""
         self._report_to(progress)
+        if not len(queries):
+            return Hits(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
         k = min(depth, len(self._vectors.documents))
-        scores = np.empty((len(queries), k), dtype=np.float32)
-        rows = np.empty((len(queries), k), dtype=np.int32)
         near = _nearest(self._vectors, queries, k + _SPARE, progress)
-        for place, (query, candidates) in enumerate(zip(queries, near, strict=True)):
-            exact = self.score(np.full(len(candidates), query, dtype=np.int32), candidates)
-            order = np.lexsort((candidates, -exact))[:k]
-            scores[place], rows[place] = exact[order], candidates[order]
-        return Hits.from_top_k(scores, rows)
+        exact = self.score(np.repeat(queries, near.shape[1]), near.ravel()).reshape(near.shape)
+        order = np.lexsort((near, -exact), axis=1)[:, :k]
+        return Hits.from_top_k(np.take_along_axis(exact, order, axis=1), np.take_along_axis(near, order, axis=1))
 
     def score(self, queries: IntArray, docs: IntArray) -> FloatArray:
         """float32 (n): the same number that `retrieve` gives, of any pairs of rows."""
+        vectors = self._vectors
         scores = np.empty(len(queries), dtype=np.float32)
-        last, query = -1, np.empty((0, 0), dtype=np.float32)
-        for place in np.argsort(queries, kind="stable"):
-            if queries[place] != last:
-                last, query = int(queries[place]), self._vectors.queries.of(queries[place])
-            scores[place] = max_sim(query, self._vectors.documents.of(docs[place]))
+        by_query = np.argsort(queries, kind="stable")
+
+        def compare(part: slice) -> None:
+            last, query = -1, np.empty((0, 0), dtype=np.float32)
+            for place in by_query[part]:
+                if queries[place] != last:
+                    last, query = int(queries[place]), vectors.queries.of(queries[place])
+                scores[place] = max_sim(query, vectors.documents.of(docs[place]))
+
+        with one_thread_a_product(), Threads() as threads:
+            threads.spread(compare, len(queries), _PAIRS_AT_ONCE, _no_steps)
         return scores
 
     def describe(self) -> dict[str, Any]:
@@ -100,25 +108,30 @@ class _Vectors:
     about: dict[str, Any]
 
 
-def _nearest(vectors: _Vectors, queries: IntArray, k: int, progress: Progress) -> Iterator[IntArray]:
-    """For each query the int32 rows of its k nearest documents but for rounding, in no order that matters."""
+def _nearest(vectors: _Vectors, queries: IntArray, k: int, progress: Progress) -> IntArray:
+    """int32 (q, up to k): the rows of each query's nearest documents but for rounding, in no order that matters."""
     groups = [_Group(vectors.queries, part, k) for part in _parts(vectors.queries, queries)]
     documents = vectors.documents
-    with progress.stage("search multivector", len(documents)) as advance:
+    with progress.stage("search multivector", len(documents)) as advance, one_thread_a_product(), Threads() as threads:
         for start, end in documents.blocks(_DOCUMENT_TOKENS):
             offsets = documents.offsets[start : end + 1]
             block = documents.vectors[offsets[0] : offsets[-1]].astype(np.float32)
-            for group in groups:
-                group.add(start, block, (offsets[:-1] - offsets[0]).astype(np.intp))
+
+            def compare(
+                part: slice, start: int = start, block: FloatArray = block, offsets: LongArray = offsets
+            ) -> None:
+                for group in groups[part]:
+                    group.add(start, block, offsets - offsets[0])
+
+            threads.spread(compare, len(groups), 1, _no_steps)
             advance(end - start)
-    for group in groups:
-        yield from group.rows
+    return np.concatenate([group.rows for group in groups])
 
 
 def _parts(vectors: TokenVectors, queries: IntArray) -> Iterator[IntArray]:
     """The queries in their order, in parts of about `_QUERY_TOKENS` tokens."""
     tokens = np.cumsum(vectors.offsets[queries + 1] - vectors.offsets[queries])
-    yield from np.split(queries, np.flatnonzero(np.diff(tokens // _QUERY_TOKENS)) + 1) if len(queries) else ()
+    yield from np.split(queries, np.flatnonzero(np.diff(tokens // _QUERY_TOKENS)) + 1)
 
 
 class _Group:
@@ -134,11 +147,17 @@ class _Group:
         self._scores = np.empty((len(queries), 0), dtype=np.float32)
         self.rows = np.empty((len(queries), 0), dtype=np.int32)
 
-    def add(self, first_row: int, block: FloatArray, starts: Any) -> None:
-        """Compare with the documents whose tokens are `block`, each from one of `starts` to the next."""
-        nearest = np.maximum.reduceat(block @ self._tokens.T, starts, axis=0)  # (documents, query tokens)
+    def add(self, first_row: int, block: FloatArray, offsets: LongArray) -> None:
+        """Compare with documents: the tokens of the one in `first_row` + i are `block[offsets[i]:offsets[i + 1]]`."""
+        cosines = block @ self._tokens.T
+        # 30 times as fast as np.maximum.reduceat
+        nearest = np.stack([cosines[start:end].max(axis=0) for start, end in pairwise(offsets)])
         means = (np.add.reduceat(nearest, self._starts, axis=1) / self._lengths).T.round(_DECIMALS)
-        new = np.broadcast_to(np.arange(first_row, first_row + len(starts), dtype=np.int32), means.shape)
+        new = np.broadcast_to(np.arange(first_row, first_row + len(nearest), dtype=np.int32), means.shape)
         scores, rows = np.hstack([self._scores, means]), np.hstack([self.rows, new])
         best = np.argsort(-scores, axis=1, kind="stable")[:, : self._k]  # stable: equal scores stay in row order
         self._scores, self.rows = np.take_along_axis(scores, best, axis=1), np.take_along_axis(rows, best, axis=1)
+
+
+def _no_steps(steps: int) -> None:
+    del steps

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from foolsgold.encoding.late_interaction import load_late_interaction, max_sim
+from foolsgold.encoding.late_interaction import load_late_interaction, max_sim, one_thread_a_product
 from foolsgold.encoding.remembered import Remembered
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import TeacherSpec
@@ -32,7 +32,8 @@ class MultiVectorTeacher:
         with progress.stage("score pairs", len(pairs)) as advance:
             queries = self._queries([query for query, _ in pairs])
             documents = self._documents([document for _, document in pairs])
-            scores = [max_sim(query, document) for query, document in zip(queries, documents, strict=True)]
+            with one_thread_a_product():
+                scores = [max_sim(query, document) for query, document in zip(queries, documents, strict=True)]
             advance(len(pairs))
         return np.clip(np.array(scores, dtype=np.float32), -1, 1)
 
