@@ -100,7 +100,7 @@ def test_explain_and_diff_read_what_mine_wrote(folder: Path) -> None:
         (["mine", "none.yaml"], "none.yaml: no such recipe"),
         (["mine", "--pairs", "none.jsonl"], "none.jsonl"),
         (["mine", "--beir", "none"], "none"),
-        (["mine", "--pairs", "pairs.jsonl", "--anchor", "qery"], "did you mean query"),
+        (["mine", "--pairs", "pairs.jsonl", "--anchor", "qery"], "did you mean 'query'"),
         (["mine", "--beir", "x", "--anchor", "query"], "name that file too"),
         (["mine", "--pairs", "pairs.jsonl", "--set", "decide.negative_belw=1"], "did you mean negative_below"),
         (["mine", "--pairs", "pairs.jsonl", "--set", "seed"], "write FIELD=VALUE"),

@@ -6,7 +6,22 @@ import json
 from pathlib import Path
 from typing import Any
 
-WORDS = "the a of in bees make honey flowers paris is capital france river city wing bread".split()
+WORDS = (
+    "the",
+    "a",
+    "of",
+    "in",
+    "bees",
+    "make",
+    "honey",
+    "flowers",
+    "paris",
+    "is",
+    "capital",
+    "france",
+    "river",
+    "bread",
+)
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused1]", *WORDS, ".", ","]
 
 
@@ -43,7 +58,9 @@ def bert(folder: Path, architecture: str, **config: Any) -> Path:
     model = getattr(transformers, architecture)(settings)
     with torch.no_grad():
         for weights in model.parameters():
-            weights.mul_(5)  # so that scores differ, and logits leave [0, 1]
+            weights.mul_(5)  # so that scores differ
+        if hasattr(model, "classifier"):
+            model.classifier.weight.mul_(15)  # and logits leave [0, 1]
     model.save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     return folder

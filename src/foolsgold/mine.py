@@ -99,16 +99,19 @@ def mine(
         collection = recipe.collection
     loaded = load_collection(collection, progress=progress)
     recipe = recipe.with_values({"collection": loaded.spec})
+    notes = [f"{loaded.name}: {note}" for note in loaded.notes]
+    for note in notes:
+        log.info("%s", note)
     store = Path(cache) if cache is not None else cache_folder()
     # opened first: a folder that cannot be written to must not cost hours of scoring
     with SetWriter(Path(out), list(recipe.sources)) as writer:
         sources = build_sources(recipe, loaded, store)
         signal = build_signal(recipe, loaded, sources, own_teacher, store, progress)
-        notes = [f"{loaded.name}: {note}" for note in loaded.notes]
-        notes += [f"{name}: {note}" for name, source in sources.items() for note in getattr(source, "notes", ())]
+        for name, source in sources.items():
+            for note in getattr(source, "notes", ()):
+                log.info("%s: %s", name, note)
+                notes.append(f"{name}: {note}")
         warnings = _warnings(recipe, signal)
-        for note in notes:
-            log.info("%s", note)
         for warning in warnings:
             log.warning("%s", warning)
         run = _Run(recipe, loaded, sources, signal, progress)
@@ -396,7 +399,8 @@ class _Run:
         """Score, decide and select in waves until no unit takes a candidate that has no score.
 
         In a wave candidates without a score count as usable; those that are then taken are scored. When none of them
-        is, the outcome is that of scoring everything (`select`).
+        is, the outcome is that of scoring everything (`select`). Units that are still short after two waves look twice
+        as far ahead in each further one, so that a few queries without negatives do not cost a wave a candidate.
         """
         recipe, pairs = self._recipe, candidates.pool
         rules = self._signal.rules(recipe.decide)
@@ -420,10 +424,12 @@ class _Run:
             still_open, asked = [], []
             for unit in open_units:
                 taken[unit] = select.take(orders, unit, usable, self._quotas)
-                missing = [candidate for candidate, _ in taken[unit] if unscored[candidate]]
-                if missing:
+                if any(unscored[candidate] for candidate, _ in taken[unit]):
+                    ahead = taken[unit]
+                    if wave > 1:
+                        ahead = select.take(orders, unit, usable, self._quotas.times(2 ** (wave - 1)))
                     still_open.append(unit)
-                    asked += missing
+                    asked += [candidate for candidate, _ in ahead if unscored[candidate]]
             if not asked:
                 break
             open_units, wanted = still_open, np.array(asked, dtype=np.int64)

@@ -54,6 +54,10 @@ class Bars:
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Advance]:
         """Show one bar until the stage ends; on a terminal it stays as a line with its elapsed time."""
+        if total == 0:
+            with SILENT.stage(name, total) as ignore:
+                yield ignore
+            return
         columns = (
             SpinnerColumn(finished_text="[green]done"),
             TextColumn("{task.description:<24}"),
@@ -73,8 +77,7 @@ class _Rate(ProgressColumn):
     """Steps a second, over the whole stage once it has finished."""
 
     def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.1f}/s")
+        return Text(f"{task.completed / task.elapsed:,.1f}/s" if task.elapsed else "")
 
 
 SILENT: Progress = Silent()

@@ -50,6 +50,10 @@ class Quotas:
     may_fill: tuple[bool, ...]
     budget: int
 
+    def times(self, factor: int) -> Quotas:
+        """The same shape for a budget `factor` times as large."""
+        return Quotas(tuple(share * factor for share in self.shares), self.may_fill, self.budget * factor)
+
 
 def uniforms(seed: int, *parts: int | IntArray) -> Floats:
     """float64 (n) in (0, 1): a draw for each row of `parts` (query rows, document rows, a salt), fixed by the seed.

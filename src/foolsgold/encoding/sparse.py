@@ -38,7 +38,8 @@ class SparseModel:
         self._model, dtype = _load(located.folder, spec)
         self._batch_size = spec.batch_size or 32
         self.similarity = own_similarity(self._model.similarity_fn_name, spec.model)
-        self.dimension = int(self._model.get_embedding_dimension())
+        # Asked of a vector: a SPLADE model without a modules.json names the width of its hidden layer.
+        self.dimension = int(self._model.encode_document(["dimension"], show_progress_bar=False).shape[1])
         self.fingerprint = fingerprint(located, "sparse", self._model.max_seq_length, self.similarity, dtype)
 
     def encode(self, texts: Sequence[str], role: Role, advance: Advance) -> Any:

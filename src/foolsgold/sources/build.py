@@ -5,12 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from foolsgold.collection import Collection
+from foolsgold.encoding.names import locate
 from foolsgold.recipe import ModelSpec, Recipe, SourceSpec
 from foolsgold.sources.protocol import Source
 
 
 def build_sources(recipe: Recipe, collection: Collection, cache: Path) -> dict[str, Source]:
-    """One source for each of the recipe's, in its order. Models are loaded and indexes built when first used."""
+    """One source for each of the recipe's, in its order. Models are loaded and indexes built when first used.
+
+    Raises:
+        ModelError: a model's folder or package is not there (a hub id is only looked up when it is loaded).
+        SourceError: a run cannot be read.
+    """
+    for name, spec in recipe.sources.items():
+        if recipe.kind_of(name) in ("dense", "sparse", "multivector"):
+            locate(_model(spec, recipe).model)
     return {name: _build(name, spec, recipe, collection, cache) for name, spec in recipe.sources.items()}
 
 
