@@ -1,4 +1,8 @@
+import os
 import random
+import signal
+import subprocess
+import sys
 from contextlib import contextmanager
 
 import numpy as np
@@ -156,6 +160,35 @@ def test_waves_scored_before_a_failure_are_kept(store):
     with pytest.raises(TeacherError):
         cached.score(pairs)
     assert cached.score(pairs).tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from foolsgold.teachers.cached import CachedTeacher
+from foolsgold.teachers.store import ScoreStore
+
+class Dies:
+    scale, fingerprint, waves = "logit", "overlap", 0
+
+    def score(self, pairs, progress=None):
+        self.waves += 1
+        if self.waves == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [7.0] * len(pairs)
+
+CachedTeacher(Dies(), ScoreStore(Path(sys.argv[1])), wave=10).score([("q", str(n)) for n in range(100)])
+"""
+
+
+def test_a_run_that_is_killed_loses_only_the_wave_at_hand(tmp_path):
+    path = tmp_path / "s.sqlite"
+    killed = subprocess.run([sys.executable, "-c", KILLED, os.fspath(path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    cached = CachedTeacher(Overlap(), ScoreStore(path))
+    scores = cached.score([("q", str(n)) for n in range(100)])
+    assert (cached.calls, cached.reused) == (80, 20)
+    assert (scores[:20] == 7.0).all()
 
 
 def test_progress_counts_every_pair_once_reused_or_not(store):

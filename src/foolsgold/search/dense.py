@@ -23,9 +23,10 @@ from foolsgold.search.threads import Threads
 _Matrix = npt.NDArray[Any]
 _Lengths = npt.NDArray[np.float64]
 
-_QUERIES = 256
+# A tile of 512 x 4096 products: BLAS runs at its full rate, and the selection still finds most of the tile in cache.
+_QUERIES = 512
 _DOCUMENTS = 4096
-_STATE_BYTES = 256 << 20
+_STATE_BYTES = 256 << 20  # for the best so far; with more queries than fit, the corpus is read again for the rest
 
 # The thread count of BLAS belongs to the process: two searches at once would each restore the other's setting.
 _one_search = threading.Lock()
@@ -43,8 +44,8 @@ def top_k(
 ) -> tuple[FloatArray, IntArray]:
     """The k documents with the largest inner product for each query, exactly.
 
-    queries: (q, d) and corpus: (n, d), float32 or float16, arrays or memory maps; only a block of the corpus is ever
-    in memory as float32. The block sizes change the speed, never the answer.
+    queries: (q, d) and corpus: (n, d), float32, float16 or ml_dtypes.bfloat16, arrays or memory maps; only a block of
+    either is ever copied to float32. The block sizes change the speed, never the answer.
 
     Returns:
         scores: float32 (q, min(k, n)), descending: inner products summed in float64 and rounded once.
@@ -81,7 +82,10 @@ class _Search:
 
     def __init__(self, queries: _Matrix, first_query: int, k: int, room: int, threads: Threads) -> None:
         self.queries = queries
-        self.lengths = _lengths(_float32(queries), "queries", first_query)
+        self.lengths = np.empty(len(queries), dtype=np.float64)
+        for start in range(0, len(queries), _DOCUMENTS):
+            part = slice(start, start + _DOCUMENTS)
+            self.lengths[part] = _lengths(_float32(queries[part]), "queries", first_query + start)
         self.k = k
         self.keys = np.empty((len(queries), room), dtype=np.uint64)
         self.counts = np.zeros(len(queries), dtype=np.int64)
@@ -98,14 +102,14 @@ class _Search:
         def look(part: slice) -> None:
             queries = _float32(self.queries[part])
             products = np.matmul(queries, block.T, out=self._tile(len(queries), len(block)))
-            mine = self.keys[part], self.counts[part], self.bars[part]
-            kernels.select_dense(products, queries, block, first_row, slack[part], *mine, self.k)
+            best = self.keys[part], self.counts[part], self.bars[part]
+            kernels.select_dense(products, queries, block, first_row, slack[part], *best, self.k)
 
         piece = min(query_block, -(-len(self.queries) // self._threads.count))
         self._threads.spread(look, len(self.queries), piece, advance)
 
     def _tile(self, n_queries: int, n_documents: int) -> FloatArray:
-        """Room for the products of one tile, used again by the same thread: fresh memory would cost a page fault each."""
+        """Room for one tile's products, used again by the same thread: fresh memory would cost a page fault each 4 KB."""
         size = n_queries * n_documents
         tile: FloatArray | None = getattr(self._scratch, "tile", None)
         if tile is None or len(tile) < size:
@@ -150,6 +154,8 @@ def _matrix(vectors: Any, name: str) -> _Matrix:
     vectors = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
     if vectors.ndim != 2:
         raise SourceError(f"{name} has shape {vectors.shape}; a matrix with one vector a row is needed")
+    if vectors.dtype.kind in "cmMOSU":
+        raise SourceError(f"{name} holds {vectors.dtype}; float32 or float16 vectors are needed")
     return vectors
 
 

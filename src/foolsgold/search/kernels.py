@@ -113,9 +113,11 @@ def select_dense(
     room = keys.shape[1]
     for query in range(len(products)):
         bar = bars[query]
+        line = products[query]
+        if bar == _NO_SCORE and n >= k:  # k documents reach this, so that only about k of the first block pass
+            bar = np.nextafter(np.partition(line, n - k)[n - k] - slack[query], _NO_SCORE)
         entry = bar - slack[query]
         count = counts[query]
-        line = products[query]
         for start in range(0, n, _SCAN):
             stop = min(start + _SCAN, n)
             if not _any_above(line[start:stop], entry):

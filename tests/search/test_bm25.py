@@ -1,0 +1,249 @@
+"""BM25: bm25s is the oracle for scores; order, ties and the empty cases are ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import bm25s
+import numba
+import numpy as np
+import pytest
+import Stemmer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foolsgold.collection import Texts
+from foolsgold.errors import SourceError
+from foolsgold.progress import Advance
+from foolsgold.search import BM25
+from foolsgold.search import bm25 as module
+from foolsgold.search.bm25 import METHODS
+
+CATS = [
+    "a cat is a feline and likes to purr",
+    "a dog is the human's best friend and loves to play",
+    "a bird is a beautiful animal that can fly",
+    "a fish is a creature that lives in water and swims",
+    "the cat and the dog play; the cat purrs",
+]
+
+
+def made_up(seed: int, n: int, words: int = 300) -> list[str]:
+    """Texts of 0 to 40 words, a few of them very frequent."""
+    rng = np.random.default_rng(seed)
+    return [
+        " ".join(f"w{word}" for word in np.minimum(rng.zipf(1.3, rng.integers(0, 41)), words).tolist())
+        for _ in range(n)
+    ]
+
+
+def oracle(corpus: list[str], queries: list[str], method: str, k1: float = 1.5, b: float = 0.75) -> np.ndarray:
+    """Every score that bm25s gives, float32 (n_queries, n_documents)."""
+    stemmer = Stemmer.Stemmer("english")
+    index = bm25s.BM25(method=method, k1=k1, b=b)
+    index.index(bm25s.tokenize(corpus, stopwords="en", stemmer=stemmer, show_progress=False), show_progress=False)
+    asked = bm25s.tokenize(queries, stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False)
+    return np.stack([index.get_scores_from_ids(index.get_tokens_ids(tokens)) for tokens in asked])
+
+
+def ranked(scores: np.ndarray, k: int) -> np.ndarray:
+    return np.argsort(-scores, axis=1, kind="stable")[:, :k]
+
+
+def every_score(index: BM25, queries: list[str]) -> np.ndarray:
+    query, row = np.divmod(np.arange(len(queries) * index.n_documents), index.n_documents)
+    return index.scores(queries, query, row).reshape(len(queries), index.n_documents)
+
+
+def test_a_score_worked_out_by_hand() -> None:
+    # "cat" is in 2 of 3 documents of 2, 1 and 3 words. Lucene: idf = ln(1 + (3 - 2 + 0.5) / (2 + 0.5)).
+    index = BM25(["cat dog", "cat", "dog bird fish"], language="none")
+    scores, rows = index.top_k(["cat"], 3)
+    idf = math.log(1 + 1.5 / 2.5)
+    assert rows.tolist() == [[1, 0, 2]]
+    assert scores[0] == pytest.approx(
+        [idf / (1.5 * (0.25 + 0.75 * 1 / 2) + 1), idf / (1.5 * (0.25 + 0.75 * 2 / 2) + 1), 0], abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_scores_are_those_of_bm25s(method: str) -> None:
+    corpus, queries = CATS + made_up(0, 500), [*made_up(1, 40), "does the fish purr like a cat", "cat cat dogs"]
+    expected = oracle(corpus, queries, method)
+    index = BM25(corpus, method=method)
+    scores, rows = index.top_k(queries, 60)
+    assert np.abs(np.take_along_axis(expected, rows.astype(np.int64), axis=1) - scores).max() < 1e-4
+    assert np.abs(np.sort(expected, axis=1)[:, ::-1][:, :60] - scores).max() < 1e-4
+    assert np.abs(every_score(index, queries) - expected).max() < 1e-4
+
+
+@pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (0.0, 0.75), (2.0, 0.0), (1.2, 1.0)])
+def test_k1_and_b_are_those_of_bm25s(k1: float, b: float) -> None:
+    corpus, queries = made_up(2, 200), made_up(3, 10)
+    index = BM25(corpus, k1=k1, b=b)
+    assert np.abs(every_score(index, queries) - oracle(corpus, queries, "lucene", k1, b)).max() < 1e-4
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 300),
+    words=st.integers(1, 40),
+    k=st.integers(1, 320),
+    window=st.sampled_from([128, 256, 65_536]),
+    method=st.sampled_from(METHODS),
+)
+def test_the_ranking_is_that_of_all_pair_scores_with_ties_by_row(
+    seed: int, n: int, words: int, k: int, window: int, method: str
+) -> None:
+    index, queries = BM25(made_up(seed, n, words), language="none", method=method), made_up(seed + 1, 4, words)
+    usual, module._WINDOW = module._WINDOW, window
+    try:
+        scores, rows = index.top_k(queries, k)
+    finally:
+        module._WINDOW = usual
+    pairs = every_score(index, queries)
+    assert np.array_equal(rows, ranked(pairs, k))
+    assert np.array_equal(scores, np.take_along_axis(pairs, rows.astype(np.int64), axis=1))
+
+
+@pytest.mark.parametrize("few", [1, 1_000_000])
+def test_collecting_by_window_and_by_postings_give_the_same(few: int) -> None:
+    # A corpus of 20,000 with words from nearly every document to one: both ways are taken within a window.
+    corpus, queries = made_up(4, 20_000), [*made_up(5, 30), "w1", "w2 w3", "w299", "w299 w298 w297", "w1 w1 w1 w280"]
+    del few
+    index = BM25(corpus, language="none")
+    pairs = every_score(index, queries)
+    for k in (1, 10, 100, 1000):
+        scores, rows = index.top_k(queries, k)
+        assert np.array_equal(rows, ranked(pairs, k))
+        assert np.array_equal(scores, np.take_along_axis(pairs, rows.astype(np.int64), axis=1))
+
+
+def test_copies_of_a_document_tie_and_come_in_row_order() -> None:
+    corpus = ["nothing here", *["a cat and a dog"] * 700, "cat"]
+    scores, rows = BM25(corpus).top_k(["cat"], 500)
+    assert rows[0].tolist() == [701, *range(1, 500)]
+    assert len(set(scores[0, 1:].tolist())) == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_documents_without_a_match_follow_at_the_floor_in_row_order(method: str) -> None:
+    corpus = ["fish", "cat", "bird", "dog", "cat dog"]
+    index = BM25(corpus, language="none", method=method)
+    scores, rows = index.top_k(["cat"], 5)
+    assert set(rows[0, :2].tolist()) == {1, 4}
+    assert rows[0, 2:].tolist() == [0, 2, 3]
+    floor = index.floors(["cat"])
+    assert scores[0, 2:].tolist() == [floor[0]] * 3
+    assert (floor[0] > 0) == (method in ("bm25l", "bm25+"))
+    assert floor == pytest.approx(oracle(corpus, ["cat"], method)[0, :1], abs=1e-5)
+
+
+def test_a_word_said_twice_in_a_query_counts_twice() -> None:
+    index = BM25(CATS)
+    once, twice = index.top_k(["cat"], 5)[0], index.top_k(["cat cat"], 5)[0]
+    assert twice == pytest.approx(2 * once)
+
+
+@pytest.mark.parametrize("query", ["", "   ", "the of and", "zebra", "!?"])
+def test_a_query_that_matches_nothing_gets_the_first_rows_at_zero(query: str) -> None:
+    scores, rows = BM25(CATS).top_k([query, "cat"], 3)
+    assert rows[0].tolist() == [0, 1, 2]
+    assert scores[0].tolist() == [0, 0, 0]
+    assert scores[1, 0] > 0
+
+
+@pytest.mark.parametrize("corpus", [["", ""], ["the", "and of"], ["?", "a"]])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_corpus_without_tokens_matches_nothing(corpus: list[str], method: str) -> None:
+    index = BM25(corpus, method=method)
+    scores, rows = index.top_k(["cat"], 5)
+    assert rows.tolist() == [[0, 1]]
+    assert scores.tolist() == [[0, 0]]
+    assert index.scores(["cat"], np.array([0]), np.array([1])).tolist() == [0]
+
+
+def test_no_queries_give_no_rows() -> None:
+    scores, rows = BM25(CATS).top_k([], 3)
+    assert scores.shape == rows.shape == (0, 3)
+    assert BM25(CATS).scores([], np.array([], int), np.array([], int)).shape == (0,)
+
+
+def test_texts_a_list_and_a_generator_give_the_same_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BATCH", 7)
+    corpus, queries = made_up(6, 50), made_up(7, 5)
+    expected = BM25(corpus).top_k(queries, 20)
+    for texts in (Texts.from_lists([str(i) for i in range(50)], corpus), (text for text in corpus)):
+        scores, rows = BM25(texts).top_k(queries, 20)
+        assert np.array_equal(scores, expected[0])
+        assert np.array_equal(rows, expected[1])
+
+
+def test_the_thread_count_changes_nothing() -> None:
+    index, queries = BM25(made_up(8, 3000)), made_up(9, 300)
+    usual = numba.get_num_threads()
+    answers = []
+    try:
+        for threads in range(1, min(numba.config.NUMBA_NUM_THREADS, 4) + 1):
+            numba.set_num_threads(threads)
+            answers.append(index.top_k(queries, 50))
+    finally:
+        numba.set_num_threads(usual)
+    for scores, rows in answers[1:]:
+        assert np.array_equal(scores, answers[0][0])
+        assert np.array_equal(rows, answers[0][1])
+
+
+def test_words_are_stemmed_and_stop_words_dropped_in_the_named_language() -> None:
+    german = BM25(["die Katzen schlafen", "der Hund"], language="german")
+    assert german.top_k(["eine Katze"], 2)[0][0].tolist() == [pytest.approx(german.top_k(["katzen"], 1)[0][0, 0]), 0]
+    plain = BM25(["the cats"], language="none")
+    assert plain.top_k(["cat"], 1)[0][0, 0] == 0
+    assert plain.top_k(["the"], 1)[0][0, 0] > 0
+
+
+def test_a_query_word_the_corpus_has_only_in_another_form_is_found() -> None:
+    assert BM25(["he was running"]).top_k(["runs"], 1)[0][0, 0] > 0
+
+
+def test_bigrams_find_chinese_words_inside_a_sentence() -> None:
+    corpus = ["我喜欢北京烤鸭", "上海的天气", "京都 is in Japan"]
+    scores, rows = BM25(corpus, language="none", tokenizer="bigram").top_k(["北京", "kyoto in japan"], 3)
+    assert rows[:, 0].tolist() == [0, 2]
+    assert (scores > 0).sum(axis=1).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: BM25([]), "the corpus is empty"),
+        (lambda: BM25("one text"), "the corpus is one string"),
+        (lambda: BM25(["a", None]), "document 1 is None, which is not a text"),
+        (lambda: BM25(CATS, language="germn"), "unknown language 'germn'; did you mean german"),
+        (lambda: BM25(CATS, language="klingon"), "unknown language 'klingon'.*none for neither"),
+        (lambda: BM25(CATS, tokenizer="trigram"), "unknown tokenizer 'trigram'; known: word, bigram"),
+        (lambda: BM25(CATS, method="bm26"), "unknown BM25 method 'bm26'"),
+        (lambda: BM25(CATS).top_k("cat", 1), "the queries are one string"),
+        (lambda: BM25(CATS).top_k(["cat", 3], 1), "query 1 is 3, which is not a text"),
+        (lambda: BM25(CATS).top_k(["cat"], 0), "k is 0"),
+    ],
+)
+def test_what_cannot_be_indexed_or_searched_is_refused(make, said: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(SourceError, match=said):
+        make()
+
+
+def test_progress_counts_documents_and_queries() -> None:
+    told: dict[str, list[int]] = {}
+
+    class Told:
+        @contextmanager
+        def stage(self, name: str, total: int) -> Iterator[Advance]:
+            told[name] = [-total]
+            yield told[name].append
+
+    BM25(CATS, progress=Told()).top_k(["cat"] * 130, 2, progress=Told())
+    assert {name: sum(steps) for name, steps in told.items()} == {"index bm25": 0, "search bm25": 0}
