@@ -13,7 +13,7 @@ from foolsgold.search.shingles import jaccard, jaccard_at_least
 
 PAIRED = [
     ("abcdef", "abcdef", 1.0),
-    ("abcdef", "ABC  def".replace("  ", ""), 1.0),
+    ("abc def", "ABC \n DEF", 1.0),
     ("abcdef", "abcdeg", 1 / 3),
     ("abcdef", "uvwxyz", 0.0),
     ("abc", "abc", 1.0),

@@ -18,11 +18,11 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from foolsgold.encoding.configs import read_json
-from foolsgold.encoding.dtype import fastest_dtype
 from foolsgold.encoding.known import known
 from foolsgold.encoding.names import Located, fetched, fingerprint, locate
 from foolsgold.encoding.onnx import OnnxModel, Tokens
 from foolsgold.encoding.protocol import Role
+from foolsgold.encoding.torch_model import load_model
 from foolsgold.encoding.vectors import NotFinite, to_unit_length
 from foolsgold.errors import MissingExtra, ModelError
 from foolsgold.progress import Advance
@@ -259,28 +259,15 @@ def _refuse_without_projection(folder: Path, model: str) -> None:
 
 def _load(folder: Path, spec: ModelSpec) -> tuple[Any, str]:
     """A MultiVectorEncoder on its device, and what it computes in."""
-    import torch
-    from sentence_transformers import MultiVectorEncoder
-
-    try:
-        model = MultiVectorEncoder(
-            str(folder),
-            device=spec.device,
-            trust_remote_code=spec.trust_remote_code,
-            local_files_only=not spec.trust_remote_code,
-            # Transformers would unpickle a .bin where there is no safetensors file.
-            model_kwargs={"use_safetensors": True, "dtype": torch.float32},
-        )
-        if spec.max_length is not None:
-            model.max_seq_length = min(spec.max_length, model.max_seq_length or spec.max_length)
-        dtype = fastest_dtype(model.device, static=False) if spec.dtype == "auto" else spec.dtype
-        model.to(getattr(torch, dtype))
-        model.eval()
-    except Exception as error:  # whatever a folder's configuration makes three libraries raise
-        raise ModelError(
-            f"{spec.model}: sentence-transformers cannot load it ({' '.join(str(error).split())[:300]})"
-        ) from None
-    return model, dtype
+    return load_model(
+        "MultiVectorEncoder",
+        folder,
+        spec.model,
+        device=spec.device,
+        dtype=spec.dtype,
+        max_length=spec.max_length,
+        trust_remote_code=spec.trust_remote_code,
+    )
 
 
 def _no_steps(steps: int) -> None:

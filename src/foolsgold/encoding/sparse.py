@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from foolsgold.encoding.configs import own_similarity, read_json
-from foolsgold.encoding.dtype import fastest_dtype
 from foolsgold.encoding.names import fetched, fingerprint, locate
 from foolsgold.encoding.protocol import Role
+from foolsgold.encoding.torch_model import load_model
 from foolsgold.errors import MissingExtra, ModelError
 from foolsgold.progress import Advance
 from foolsgold.recipe import ModelSpec
@@ -95,24 +95,12 @@ def _refuse_other_kinds(folder: Path, model: str) -> None:
 
 def _load(folder: Path, spec: ModelSpec) -> tuple[Any, str]:
     """A SparseEncoder on its device, and what it computes in."""
-    import torch
-    from sentence_transformers import SparseEncoder
-
-    try:
-        model = SparseEncoder(
-            str(folder),
-            device=spec.device,
-            trust_remote_code=spec.trust_remote_code,
-            local_files_only=not spec.trust_remote_code,
-            # Transformers would unpickle a .bin where there is no safetensors file.
-            model_kwargs={"use_safetensors": True, "dtype": torch.float32},
-        )
-        static = model.transformers_model is None
-        dtype = fastest_dtype(model.device, static=static) if spec.dtype == "auto" else spec.dtype
-        model.to(getattr(torch, dtype))
-        model.eval()
-    except Exception as error:  # whatever a folder's configuration makes three libraries raise
-        raise ModelError(
-            f"{spec.model}: sentence-transformers cannot load it ({' '.join(str(error).split())[:300]})"
-        ) from None
-    return model, dtype
+    return load_model(
+        "SparseEncoder",
+        folder,
+        spec.model,
+        device=spec.device,
+        dtype=spec.dtype,
+        max_length=spec.max_length,
+        trust_remote_code=spec.trust_remote_code,
+    )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from foolsgold.encoding.configs import own_prompt, own_similarity, read_json
-from foolsgold.encoding.dtype import fastest_dtype
 from foolsgold.encoding.names import FORMS, Located, fetched, fingerprint
 from foolsgold.encoding.protocol import Role, Similarity
+from foolsgold.encoding.torch_model import load_model
 from foolsgold.encoding.vectors import finished
 from foolsgold.errors import MissingExtra, ModelError
 from foolsgold.progress import Advance
@@ -125,58 +124,22 @@ def _refuse_pickles(folder: Path, model: str) -> None:
 
 def _load(folder: Path, spec: ModelSpec) -> tuple[Any, str]:
     """A SentenceTransformer on its device, and what it computes in."""
-    import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling
-    from sentence_transformers.util import get_device_name
 
-    try:
-        device = torch.device(spec.device or get_device_name())
-        dtype: str = fastest_dtype(device, static=False) if spec.dtype == "auto" else spec.dtype
-        with _without_bars():
-            model: Any = SentenceTransformer(
-                str(folder),
-                device=str(device),
-                trust_remote_code=spec.trust_remote_code,
-                local_files_only=not spec.trust_remote_code,
-                # Transformers would unpickle a .bin where there is no safetensors file.
-                model_kwargs={"use_safetensors": True, "dtype": getattr(torch, dtype)},
-            )
-        if spec.pooling != "auto":
-            width = model[0].get_embedding_dimension()
-            model = SentenceTransformer(modules=[model[0], Pooling(width, spec.pooling)], device=str(device))
-        if spec.max_length is not None and model.transformers_model is not None:
-            model.max_seq_length = min(spec.max_length, model.max_seq_length or spec.max_length)
-        if spec.dtype == "auto" and model.transformers_model is None:
-            dtype = fastest_dtype(device, static=True)
-        model = model.to(getattr(torch, dtype)).eval()
-    except Exception as error:  # whatever a folder's configuration makes three libraries raise
-        if "trust_remote_code" in str(error):
-            raise ModelError(
-                f"{spec.model}: needs Python code that comes with the model; read it, and set trust_remote_code: true "
-                "if you want it to be run"
-            ) from None
-        raise ModelError(f"{spec.model}: sentence-transformers cannot load it ({_short(error)})") from None
+    model, dtype = load_model(
+        "SentenceTransformer",
+        folder,
+        spec.model,
+        device=spec.device,
+        dtype=spec.dtype,
+        max_length=spec.max_length,
+        trust_remote_code=spec.trust_remote_code,
+    )
+    if spec.pooling != "auto":
+        pooling = Pooling(model[0].get_embedding_dimension(), spec.pooling)
+        model = SentenceTransformer(modules=[model[0], pooling], device=str(model.device)).eval()
     return model, dtype
-
-
-@contextmanager
-def _without_bars() -> Iterator[None]:
-    """Without transformers' own progress bar, which would run through foolsgold's."""
-    from transformers.utils import logging as transformers_logging
-
-    logging: Any = transformers_logging  # its functions have no types
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def _nothing(steps: int) -> None:

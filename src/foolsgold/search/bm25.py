@@ -166,17 +166,17 @@ def _offsets(lengths: LongArray) -> LongArray:
 def _weights(
     starts: LongArray, docs: IntArray, counts: IntArray, lengths: LongArray, *, method: Method, k1: float, b: float
 ) -> tuple[FloatArray, FloatArray | None]:
-    """float32 (n_postings): what each posting adds to its document's score; and, for the two methods that give a
-    token a score in documents without it, float32 (n_vocabulary): that score, which postings then add to.
+    """What each posting adds to its document's score, float32 (n_postings), and the floors, float32 (n_vocabulary).
 
-    bm25s's own formulas, called on a million postings at a time instead of on each document.
+    The floor of a token is its score in documents without it, which its postings add to; None for the methods where it
+    is 0. These are bm25s's own formulas, called on a million postings at a time instead of on each document.
     """
     n_documents = len(lengths)
     frequencies = np.diff(starts)
     idf_of, tfc_of = scoring._select_idf_scorer(method), scoring._select_tfc_scorer(method)
     distinct, place = np.unique(frequencies, return_inverse=True)
     idf = np.array([idf_of(df, N=n_documents) for df in distinct.tolist()])[place]
-    average = lengths.mean()
+    average = lengths.mean() or 1.0  # 0 only where no document has a token, and then nothing is divided by it
     settings = {"l_avg": average, "k1": k1, "b": b, "delta": _DELTA}
     floors = None
     if method in ("bm25l", "bm25+"):

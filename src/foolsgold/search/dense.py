@@ -109,7 +109,7 @@ class _Search:
         self._threads.spread(look, len(self.queries), piece, advance)
 
     def _tile(self, n_queries: int, n_documents: int) -> FloatArray:
-        """Room for one tile's products, used again by the same thread: fresh memory would cost a page fault each 4 KB."""
+        """Room for one tile's products, used again by the same thread: fresh memory costs a page fault each 4 KB."""
         size = n_queries * n_documents
         tile: FloatArray | None = getattr(self._scratch, "tile", None)
         if tile is None or len(tile) < size:
@@ -131,7 +131,8 @@ def _slack(lengths: _Lengths, longest: float, dim: int) -> FloatArray:
         raise SourceError(
             f"inner products of up to {largest[too_large[0]]:.3g} do not fit float32; scale the vectors down"
         )
-    return np.where(largest == 0, 0, 1.01 * (dim + 8) * unit * largest + dim * tiny).astype(np.float32)
+    slack: FloatArray = np.where(largest == 0, 0, 1.01 * (dim + 8) * unit * largest + dim * tiny).astype(np.float32)
+    return slack
 
 
 def _lengths(vectors: FloatArray, name: str, first_row: int) -> _Lengths:

@@ -34,6 +34,7 @@ _NO_SCORE = np.float32(-np.inf)
 _SCAN = 128  # products compared before the dense loop branches
 _PER_PEAK, _PER_GROUP = 16, 8  # documents with one peak, peaks with one of their own; their product divides a window
 _BINS, _BIN_BITS = 1024, 15
+_COUNTED = 256
 _FEW = 32  # a window with fewer than 1 posting for so many documents is collected by its postings
 
 
@@ -197,7 +198,7 @@ def search_postings(
     k = scores.shape[1]
     sums = np.zeros(window, np.float32)
     peaks = np.empty(window // _PER_PEAK, np.uint32)
-    places = np.empty(len(sums) + len(peaks) + 1, np.int32)
+    places = np.empty(2 * window, np.int32)
     keys = np.empty(2 * k + _PER_PEAK, np.uint64)
     for query in range(len(offsets) - 1):
         asked = tokens[offsets[query] : offsets[query + 1]]
@@ -230,7 +231,9 @@ def _add(sums: Any, docs: Any, weights: Any, first: Any) -> None:
 
 
 @_compiled
-def _collect(sums: Any, peaks: Any, first: Any, floor: Any, bar: Any, keys: Any, count: Any, k: Any, places: Any) -> Any:
+def _collect(
+    sums: Any, peaks: Any, first: Any, floor: Any, bar: Any, keys: Any, count: Any, k: Any, places: Any
+) -> Any:
     """Take the hits of a whole window, looking only where a peak, the highest of some sums, passes the bar.
 
     Peak p is that of documents p, p + len(peaks), p + 2 len(peaks), ...: so the loop that finds all of them at once is
@@ -241,17 +244,22 @@ def _collect(sums: Any, peaks: Any, first: Any, floor: Any, bar: Any, keys: Any,
     _raise_peaks(peaks, groups)
     reached = np.uint32(_reached_by(groups, k)).view(np.float32)
     bar = max(bar, np.nextafter(reached + floor, _NO_SCORE))
-    # Both loops write every place down and advance by 0 or 1: a branch would be mispredicted for each hit.
-    n_high = 0
-    for p in range(len(peaks)):
-        places[n_high] = p
-        n_high += np.uint32(peaks[p]).view(np.float32) + floor > bar
-    n_hits = n_high
-    for h in range(n_high):
+    # These loops write every place down and advance by 0 or 1: a branch would be mispredicted for each hit.
+    n_groups = 0
+    for group in range(len(groups)):
+        places[n_groups] = group
+        n_groups += np.uint32(groups[group]).view(np.float32) + floor > bar
+    n_peaks = n_groups
+    for g in range(n_groups):
+        for p in range(places[g], len(peaks), len(groups)):
+            places[n_peaks] = p
+            n_peaks += np.uint32(peaks[p]).view(np.float32) + floor > bar
+    n_hits = n_peaks
+    for h in range(n_groups, n_peaks):
         for i in range(places[h], len(sums), len(peaks)):
             places[n_hits] = i
             n_hits += sums[i] + floor > bar
-    for h in range(n_high, n_hits):
+    for h in range(n_peaks, n_hits):
         score = sums[places[h]] + floor
         if score > bar:
             keys[count] = _key(score, first + places[h])
@@ -279,7 +287,7 @@ def _raise_peaks(values: Any, peaks: Any) -> None:
 
 @_compiled
 def _open_bar(keys: Any, count: Any, k: Any) -> Any:
-    """Keep the k best; return what a score must be above to be among them, where equal ones at lower rows may follow."""
+    """Keep the k best; return what a score must be above to be among them, if equal ones at lower rows may follow."""
     return np.nextafter(_keep_best(keys, count, k), _NO_SCORE)
 
 
@@ -304,9 +312,7 @@ def _reached_by(peaks: Any, k: Any) -> Any:
 
 
 @_compiled
-def _collect_few(
-    sums: Any, docs: Any, first: Any, floor: Any, bar: Any, keys: Any, count: Any, k: Any
-) -> Any:
+def _collect_few(sums: Any, docs: Any, first: Any, floor: Any, bar: Any, keys: Any, count: Any, k: Any) -> Any:
     """Take the hits among one token's postings, and leave their sums at 0, so that no document is taken twice."""
     for i in range(len(docs)):
         score = sums[docs[i] - first] + floor
@@ -323,12 +329,20 @@ def _collect_few(
 @_compiled
 def _write_with_floor(keys: Any, floor: Any, scores: Any, rows: Any) -> None:
     """Best first, and after the hits the documents without one, in row order, at the floor."""
-    ordered = np.sort(keys)
-    last = len(ordered) - 1
-    n_hits = min(len(ordered), len(rows))
-    for rank in range(n_hits):
-        scores[rank] = _score_of(ordered[last - rank])
-        rows[rank] = _row_of(ordered[last - rank])
+    n_hits = min(len(keys), len(rows))
+    if len(keys) <= _COUNTED:
+        for i in range(len(keys)):
+            rank = 0
+            for j in range(len(keys)):  # a vector loop: for this few keys quicker than any sort
+                rank += keys[j] > keys[i]
+            if rank < n_hits:
+                scores[rank] = _score_of(keys[i])
+                rows[rank] = _row_of(keys[i])
+    else:
+        ordered = np.sort(keys)
+        for rank in range(n_hits):
+            scores[rank] = _score_of(ordered[len(ordered) - 1 - rank])
+            rows[rank] = _row_of(ordered[len(ordered) - 1 - rank])
     if n_hits == len(rows):
         return
     taken = np.sort(rows[:n_hits])

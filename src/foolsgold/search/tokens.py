@@ -112,7 +112,7 @@ def bigrams(text: str) -> list[str]:
 
 
 def _splitter(tokenizer: str) -> str | Callable[[str], list[str]]:
-    known = {"word": r"(?u)\b\w\w+\b", "bigram": bigrams}
+    known: dict[str, str | Callable[[str], list[str]]] = {"word": r"(?u)\b\w\w+\b", "bigram": bigrams}
     if tokenizer not in known:
         raise SourceError(f"unknown tokenizer {tokenizer!r}; known: {', '.join(known)}")
     return known[tokenizer]

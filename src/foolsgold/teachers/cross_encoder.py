@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from foolsgold.encoding.configs import read_json
-from foolsgold.encoding.dtype import fastest_dtype
 from foolsgold.encoding.names import Located, fetched, fingerprint
+from foolsgold.encoding.torch_model import load_model
 from foolsgold.errors import MissingExtra, ModelError
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import TeacherSpec
@@ -94,27 +94,16 @@ def _refuse_without_head(folder: Path, model: str) -> None:
 
 def _load(folder: Path, spec: TeacherSpec, no_activation: Any) -> tuple[Any, str]:
     """A CrossEncoder on its device, and what it computes in."""
-    import torch
-    from sentence_transformers import CrossEncoder
-
-    try:
-        model = CrossEncoder(
-            str(folder),
-            device=spec.device,
-            activation_fn=no_activation,
-            trust_remote_code=spec.trust_remote_code,
-            local_files_only=not spec.trust_remote_code,
-            # Transformers would unpickle a .bin where there is no safetensors file.
-            model_kwargs={"use_safetensors": True, "dtype": torch.float32},
-        )
-        model.max_seq_length = min(spec.max_length, model.max_seq_length or spec.max_length)
-        dtype = fastest_dtype(model.device, static=False) if spec.dtype == "auto" else spec.dtype
-        model.to(getattr(torch, dtype))
-        model.eval()
-    except Exception as error:  # whatever a folder's configuration makes three libraries raise
-        raise ModelError(
-            f"{spec.model}: sentence-transformers cannot load it ({' '.join(str(error).split())[:300]})"
-        ) from None
+    model, dtype = load_model(
+        "CrossEncoder",
+        folder,
+        spec.model,
+        device=spec.device,
+        dtype=spec.dtype,
+        max_length=spec.max_length,
+        trust_remote_code=spec.trust_remote_code,
+        activation_fn=no_activation,
+    )
     if model.num_labels != 1:
         raise ModelError(
             f"{spec.model}: has {model.num_labels} labels; a teacher must give one logit a pair. Wrap it in a function "
