@@ -104,6 +104,7 @@ def demo(
         _print_json(_summary(mined) | {"examples": [example.to_json() for example in examples]})
         return
     out.print(show.funnel(mined))
+    out.print(show.gates(mined))
     for example in examples:
         out.print(show.example_panel(example))
     out.print(f"written to {mined.path}")
@@ -203,6 +204,7 @@ def mine(
         _print_json(_summary(mined))
         return
     out.print(show.funnel(mined))
+    out.print(show.gates(mined))
     out.print(f"written to {mined.path}")
 
 
@@ -271,7 +273,9 @@ def _assignments(pairs: list[str]) -> dict[str, Any]:
 
 def _summary(mined: foolsgold.MinedSet) -> dict[str, Any]:
     wanted = ("version", "seconds", "collection", "counts", "calls", "warnings", "notes")
-    return {"path": str(mined.path)} | {name: mined.manifest[name] for name in wanted}
+    return (
+        {"path": str(mined.path)} | {name: mined.manifest[name] for name in wanted} | {"audit": mined.audit().to_json()}
+    )
 
 
 def _print_json(value: Any) -> None:

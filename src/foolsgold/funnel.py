@@ -39,11 +39,9 @@ class Funnel:
         self._full += int(np.sum(shortfall == 0))
         self._empty += int(np.sum(selected == 0))
         self._inverted += int(pc.sum(queries["positive_below_negative"].cast(pa.int64())).as_py() or 0)
-        # with `each`, a pair stands in the ledger once a positive but is read once
         judged = ledger.filter(pc.not_equal(ledger["verdict"].cast(pa.string()), "excluded"))
-        asked = judged.filter(pc.is_valid(judged["teacher_score"]))
-        self._judgeable += len(_counted(judged, ["query_id", "doc_id"]))
-        self._scored += len(_counted(asked, ["query_id", "doc_id"]))
+        self._judgeable += _distinct_pairs(judged)
+        self._scored += _distinct_pairs(judged.filter(pc.is_valid(judged["teacher_score"])))
 
     def counts(self) -> dict[str, Any]:
         """For the manifest. `teacher_saved` is the share of judgeable candidates that no teacher had to read."""
@@ -77,6 +75,13 @@ class Funnel:
                 "(positive_below_negative in queries.parquet): look whether these positives answer their queries"
             )
         return sentences
+
+
+def _distinct_pairs(ledger: pa.Table) -> int:
+    """With `positive_reference: each`, a pair stands in the ledger once a positive, but a teacher reads it once."""
+    if ledger["positive_id"].null_count == len(ledger):
+        return len(ledger)
+    return len(_counted(ledger, ["query_id", "doc_id"]))
 
 
 def _counted(table: pa.Table, keys: list[str]) -> list[tuple[Any, ...]]:

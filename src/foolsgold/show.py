@@ -50,6 +50,19 @@ def funnel(mined: MinedSet) -> RenderableType:
     return table
 
 
+def gates(mined: MinedSet) -> RenderableType:
+    """The audit's gates, and what to do where one fails."""
+    lines = []
+    for gate in mined.audit().gates:
+        style = {"pass": "green", "fail": "red", "unknown": "yellow"}[gate.verdict]
+        value = (
+            "no teacher scores to measure it on" if gate.value is None else f"{gate.value:.3g} (limit {gate.limit:g})"
+        )
+        line = Text.assemble((f"{gate.verdict:<7}", style), f" {gate.name} {value}")
+        lines.append(line if gate.verdict != "fail" else line.append(f": {gate.remedy}"))
+    return Group(*lines)
+
+
 @dataclass(frozen=True)
 class Example:
     """One query with its positive, a negative that was selected, and a false negative that was thrown back."""

@@ -152,12 +152,12 @@ def _float32(vectors: _Matrix) -> FloatArray:
 
 
 def _matrix(vectors: Any, name: str) -> _Matrix:
-    vectors = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
-    if vectors.ndim != 2:
-        raise SourceError(f"{name} has shape {vectors.shape}; a matrix with one vector a row is needed")
-    if vectors.dtype.kind in "cmMOSU":
-        raise SourceError(f"{name} holds {vectors.dtype}; float32 or float16 vectors are needed")
-    return vectors
+    matrix: _Matrix = np.asanyarray(vectors)
+    if matrix.ndim != 2:
+        raise SourceError(f"{name} has shape {matrix.shape}; a matrix with one vector a row is needed")
+    if matrix.dtype.kind in "cmMOSU":
+        raise SourceError(f"{name} holds {matrix.dtype}; float32 or float16 vectors are needed")
+    return matrix
 
 
 def _check(queries: _Matrix, corpus: _Matrix, k: int) -> None:

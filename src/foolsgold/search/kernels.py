@@ -300,7 +300,7 @@ def _reached_by(peaks: Any, k: Any) -> Any:
     highest = peaks[0]
     for c in range(len(peaks)):
         highest = max(highest, peaks[c])
-    bins = np.zeros(_BINS, np.int64)
+    bins = np.zeros(_BINS, np.int32)
     for c in range(len(peaks)):
         bins[min((highest - peaks[c]) >> np.uint32(_BIN_BITS), np.uint32(_BINS - 1))] += 1
     reached = 0
