@@ -82,7 +82,7 @@ class Example:
 
 
 def examples(mined: MinedSet, n: int = 3) -> list[Example]:
-    """The n queries in which the teacher rejected the candidate it was surest of; texts in full.
+    """The n queries with the hardest selected negatives, of those in which a false negative was thrown back.
 
     Queries whose positive the teacher itself scores low are passed over: they say nothing about negatives.
     """
@@ -105,7 +105,7 @@ def examples(mined: MinedSet, n: int = 3) -> list[Example]:
     def text(doc_id: str) -> str:
         return f"[{doc_id}] {collection.documents.take([collection.documents.find([doc_id])[doc_id]])[0]}"
 
-    both = sorted(set(best) & set(hardest), key=lambda query_id: (-best[query_id][0], query_id))
+    both = sorted(set(best) & set(hardest), key=lambda query_id: (-hardest[query_id][0], query_id))
     return [
         Example(
             query=collection.queries.take([collection.queries.find([query_id])[query_id]])[0],

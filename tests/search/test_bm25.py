@@ -127,6 +127,13 @@ def test_copies_of_a_document_tie_and_come_in_row_order() -> None:
     assert len(set(scores[0, 1:].tolist())) == 1
 
 
+def test_an_equal_score_at_a_lower_row_is_not_lost_to_an_earlier_word() -> None:
+    # Both words are in 30 documents of the same length; those of the query's first word come later in the corpus.
+    corpus = [*["dog"] * 30, *["bird"] * 4000, *["cat"] * 30]
+    for k in (1, 5, 40):
+        assert BM25(corpus).top_k(["cat dog"], k)[1][0].tolist() == [*range(30), *range(4030, 4060)][:k]
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_documents_without_a_match_follow_at_the_floor_in_row_order(method: str) -> None:
     corpus = ["fish", "cat", "bird", "dog", "cat dog"]
@@ -224,6 +231,8 @@ def test_bigrams_find_chinese_words_inside_a_sentence() -> None:
         (lambda: BM25(CATS, language="klingon"), "unknown language 'klingon'.*none for neither"),
         (lambda: BM25(CATS, tokenizer="trigram"), "unknown tokenizer 'trigram'; known: word, bigram"),
         (lambda: BM25(CATS, method="bm26"), "unknown BM25 method 'bm26'"),
+        (lambda: BM25(CATS, k1=-1), "k1 is -1 and b is 0.75"),
+        (lambda: BM25(CATS, b=1.5), "k1 is 1.5 and b is 1.5"),
         (lambda: BM25(CATS).top_k("cat", 1), "the queries are one string"),
         (lambda: BM25(CATS).top_k(["cat", 3], 1), "query 1 is 3, which is not a text"),
         (lambda: BM25(CATS).top_k(["cat"], 0), "k is 0"),

@@ -39,7 +39,8 @@ class BM25:
     You Mean? (ECIR 2020), as bm25s computes them; k1 and b are bm25s's defaults.
 
     Raises:
-        SourceError: an empty corpus, something that is not a text, an unknown language, tokenizer or method.
+        SourceError: an empty corpus, something that is not a text, an unknown language, tokenizer or method,
+            k1 or b out of range.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class BM25:
     ) -> None:
         if method not in METHODS:
             raise SourceError(f"unknown BM25 method {method!r}; known: {', '.join(METHODS)}")
+        if not (k1 >= 0 and 0 <= b <= 1):
+            raise SourceError(f"k1 is {k1} and b is {b}; BM25 needs k1 of at least 0 and b from 0 to 1")
         self._tokens = Tokens(language, tokenizer)
         tokens, lengths = _read(self._tokens, corpus_texts, progress)
         self.n_documents = len(lengths)

@@ -126,7 +126,7 @@ def _slack(lengths: _Lengths, longest: float, dim: int) -> FloatArray:
     unit = float(np.finfo(np.float32).eps) / 2
     tiny = float(np.finfo(np.float32).tiny)
     largest = lengths * longest
-    too_large = np.flatnonzero(largest > np.finfo(np.float32).max)
+    too_large = np.flatnonzero(largest > 0.9 * np.finfo(np.float32).max)
     if len(too_large):
         raise SourceError(
             f"inner products of up to {largest[too_large[0]]:.3g} do not fit float32; scale the vectors down"

@@ -19,13 +19,21 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _compiled(function: _Function) -> _Function:
-    return cast(_Function, njit(nogil=True, cache=True)(function))
+    return _compile(function, fastmath=False)
 
 
 def _compiled_sum(function: _Function) -> _Function:
     # Free to regroup a float64 sum, which makes it a vector loop. Its order then depends on the length alone, so equal
     # vectors still get equal sums, whatever block or thread they are in.
-    return cast(_Function, njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})(function))
+    return _compile(function, fastmath={"reassoc", "contract"})
+
+
+def _compile(function: _Function, fastmath: bool | set[str]) -> _Function:
+    try:
+        compiled = njit(nogil=True, cache=True, fastmath=fastmath)(function)
+    except RuntimeError:  # neither this folder nor the user's cache can be written: compile in every process
+        compiled = njit(nogil=True, fastmath=fastmath)(function)
+    return cast(_Function, compiled)
 
 
 _LOW = 0xFFFFFFFF
@@ -33,8 +41,8 @@ _SIGN = 0x80000000
 _NO_SCORE = np.float32(-np.inf)
 _SCAN = 128  # products compared before the dense loop branches
 _PER_PEAK, _PER_GROUP = 16, 8  # documents with one peak, peaks with one of their own; their product divides a window
-_BINS, _BIN_BITS = 1024, 15
-_COUNTED = 256
+_BINS, _BIN_BITS = 1024, 15  # a float32 without its lowest 15 bits: 256 steps an octave
+_COUNTED = 256  # up to so many hits are ordered by counting for each how many are better
 _FEW = 32  # a window with fewer than 1 posting for so many documents is collected by its postings
 
 
@@ -317,7 +325,7 @@ def _collect_few(sums: Any, docs: Any, first: Any, floor: Any, bar: Any, keys: A
     for i in range(len(docs)):
         score = sums[docs[i] - first] + floor
         sums[docs[i] - first] = 0
-        if score > floor and score > bar:
+        if score > bar:
             keys[count] = _key(score, docs[i])
             count += 1
             if count == len(keys):

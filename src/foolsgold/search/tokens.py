@@ -100,7 +100,7 @@ class _Numbers(dict[str, int]):
 def bigrams(text: str) -> list[str]:
     """Every two neighbours in a run of Chinese or Japanese characters, a lone character itself, other words whole.
 
-    Raises nothing and needs no dictionary; the usual baseline for these scripts (Lucene's CJKAnalyzer does the same).
+    Needs no dictionary; the usual baseline for these scripts (Lucene's CJKAnalyzer does the same).
     """
     tokens = []
     for part in _RUN_OR_WORD.findall(text):
