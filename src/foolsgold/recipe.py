@@ -111,7 +111,7 @@ class SourceSpec(_Stage):
         None, description="ranks [from, to) to choose from, counted after known positives are excluded"
     )
     # dense, sparse, multivector
-    model: str | None = Field(None, description="null: the recipe's retriever")
+    model: ModelSpec | None = Field(None, description="a name, or settings as in retriever; null: the retriever")
     # bm25
     language: str = Field("english", description="stemmer and stop words; 'none' for neither")
     tokenizer: Literal["word", "bigram"] = Field("word", description="bigram: character bigrams, for Chinese, Japanese")
@@ -120,6 +120,11 @@ class SourceSpec(_Stage):
     b: Fraction = Field(0.75, description="bm25s's default")
     # run
     path: str | None = Field(None, description="TREC run file or parquet (query_id, doc_id, score)")
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _a_name_is_enough(cls, model: Any) -> Any:
+        return {"model": model} if isinstance(model, str) else model
 
     @field_validator("window")
     @classmethod

@@ -192,7 +192,7 @@ class TorchLateInteraction:
         _refuse_without_projection(located.folder, spec.model)
         self.name = spec.model
         self._prompts: dict[Role, str | None] = {"query": spec.query_prompt, "document": spec.document_prompt}
-        self._model, dtype = _load(located.folder, spec)
+        self._model, dtype = load_model("MultiVectorEncoder", located.folder, spec)
         self._batch_size = spec.batch_size or 32
         self.dimension = self.encode(["dimension"], "document", _no_steps)[0].shape[1]
         self.fingerprint = fingerprint(
@@ -255,19 +255,6 @@ def _refuse_without_projection(folder: Path, model: str) -> None:
             f"{model}: is {what}, not a late-interaction model; "
             "name a ColBERT model saved by sentence-transformers, PyLate or ColBERT itself"
         )
-
-
-def _load(folder: Path, spec: ModelSpec) -> tuple[Any, str]:
-    """A MultiVectorEncoder on its device, and what it computes in."""
-    return load_model(
-        "MultiVectorEncoder",
-        folder,
-        spec.model,
-        device=spec.device,
-        dtype=spec.dtype,
-        max_length=spec.max_length,
-        trust_remote_code=spec.trust_remote_code,
-    )
 
 
 def _no_steps(steps: int) -> None:

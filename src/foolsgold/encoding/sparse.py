@@ -35,7 +35,7 @@ class SparseModel:
         assert located.folder is not None
         _refuse_other_kinds(located.folder, spec.model)
         self.name = spec.model
-        self._model, dtype = _load(located.folder, spec)
+        self._model, dtype = load_model("SparseEncoder", located.folder, spec)
         self._batch_size = spec.batch_size or 32
         self.similarity = own_similarity(self._model.similarity_fn_name, spec.model)
         # Asked of a vector: a SPLADE model without a modules.json names the width of its hidden layer.
@@ -91,16 +91,3 @@ def _refuse_other_kinds(folder: Path, model: str) -> None:
     if says != "SparseEncoder" and not (masked and says is None and not (folder / "modules.json").is_file()):
         what = f"a {says}" if says else " and ".join(architectures)
         raise ModelError(f"{model}: is {what}, not a sparse encoder; name a SPLADE model or another SparseEncoder")
-
-
-def _load(folder: Path, spec: ModelSpec) -> tuple[Any, str]:
-    """A SparseEncoder on its device, and what it computes in."""
-    return load_model(
-        "SparseEncoder",
-        folder,
-        spec.model,
-        device=spec.device,
-        dtype=spec.dtype,
-        max_length=spec.max_length,
-        trust_remote_code=spec.trust_remote_code,
-    )

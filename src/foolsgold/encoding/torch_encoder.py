@@ -127,15 +127,7 @@ def _load(folder: Path, spec: ModelSpec) -> tuple[Any, str]:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-    model, dtype = load_model(
-        "SentenceTransformer",
-        folder,
-        spec.model,
-        device=spec.device,
-        dtype=spec.dtype,
-        max_length=spec.max_length,
-        trust_remote_code=spec.trust_remote_code,
-    )
+    model, dtype = load_model("SentenceTransformer", folder, spec)
     if spec.pooling != "auto":
         pooling = Pooling(model[0].get_embedding_dimension(), spec.pooling)
         model = SentenceTransformer(modules=[model[0], pooling], device=str(model.device)).eval()

@@ -9,27 +9,15 @@ from typing import Any, Literal
 
 from foolsgold.encoding.dtype import fastest_dtype
 from foolsgold.errors import ModelError
+from foolsgold.recipe import ModelSpec, TeacherSpec
 
 Kind = Literal["SentenceTransformer", "SparseEncoder", "MultiVectorEncoder", "CrossEncoder"]
 
 
-def load_model(
-    kind: Kind,
-    folder: Path,
-    name: str,
-    *,
-    device: str | None,
-    dtype: str,
-    max_length: int | None,
-    trust_remote_code: bool,
-    **more: Any,
-) -> tuple[Any, str]:
-    """A model on its device, ready to run, and the dtype that it computes in.
+def load_model(kind: Kind, folder: Path, spec: ModelSpec | TeacherSpec, **more: Any) -> tuple[Any, str]:
+    """A model on its device, ready to run, and the dtype that it computes in: the fastest the device runs well if auto.
 
-    Args:
-        name: what the user calls it, for errors. device: a torch device, None for the best there is.
-        dtype: `auto` for the fastest that the device runs well. max_length: tokens, None for the model's own limit.
-        more: handed to its constructor.
+    more: handed to its constructor.
 
     Raises:
         ModelError: sentence-transformers cannot load it, in one sentence.
@@ -41,28 +29,28 @@ def load_model(
         with _without_bars():
             model: Any = getattr(sentence_transformers, kind)(
                 str(folder),
-                device=device,
-                trust_remote_code=trust_remote_code,
-                local_files_only=not trust_remote_code,
+                device=spec.device,
+                trust_remote_code=spec.trust_remote_code,
+                local_files_only=not spec.trust_remote_code,
                 # Transformers would unpickle a .bin where there is no safetensors file.
                 model_kwargs={"use_safetensors": True, "dtype": torch.float32},
                 **more,
             )
         static = model.transformers_model is None
-        if max_length is not None and not static:
-            model.max_seq_length = min(max_length, model.max_seq_length or max_length)
-        chosen = fastest_dtype(model.device, static=static) if dtype == "auto" else dtype
-        model.to(getattr(torch, chosen))
+        if spec.max_length is not None and not static:
+            model.max_seq_length = min(spec.max_length, model.max_seq_length or spec.max_length)
+        dtype = fastest_dtype(model.device, static=static) if spec.dtype == "auto" else spec.dtype
+        model.to(getattr(torch, dtype))
         model.eval()
     except Exception as error:  # whatever a folder's configuration makes three libraries raise
         if "trust_remote_code" in str(error):
             raise ModelError(
-                f"{name}: needs Python code that comes with the model; read it, and set trust_remote_code: true "
+                f"{spec.model}: needs Python code that comes with the model; read it, and set trust_remote_code: true "
                 "if you want it to be run"
             ) from None
         said = " ".join(str(error).split())[:300] or type(error).__name__
-        raise ModelError(f"{name}: sentence-transformers cannot load it ({said})") from None
-    return model, chosen
+        raise ModelError(f"{spec.model}: sentence-transformers cannot load it ({said})") from None
+    return model, dtype
 
 
 @contextmanager

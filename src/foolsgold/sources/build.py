@@ -54,7 +54,6 @@ def _build(name: str, spec: SourceSpec, recipe: Recipe, collection: Collection, 
 
 
 def _model(spec: SourceSpec, recipe: Recipe) -> ModelSpec:
-    if spec.model is not None:
-        return ModelSpec(model=spec.model)
-    assert recipe.retriever is not None  # the recipe says so
-    return recipe.retriever
+    model = spec.model or recipe.retriever
+    assert model is not None  # the recipe says so
+    return model

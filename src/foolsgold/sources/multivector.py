@@ -15,7 +15,7 @@ from foolsgold.collection import Collection
 from foolsgold.encoding.late_interaction import load_late_interaction, max_sim, one_thread_a_product
 from foolsgold.encoding.token_store import TokenVectors, encode_tokens
 from foolsgold.progress import SILENT, Progress
-from foolsgold.recipe import ModelSpec, SourceSpec
+from foolsgold.recipe import SourceSpec
 from foolsgold.records import FloatArray, Hits, IntArray, LongArray
 from foolsgold.search.threads import Threads
 
@@ -84,7 +84,7 @@ class MultiVectorSource:
     @cached_property
     def _vectors(self) -> _Vectors:
         assert self._spec.model is not None  # the recipe says so
-        model = load_late_interaction(ModelSpec(model=self._spec.model))
+        model = load_late_interaction(self._spec.model)
         kept: dict[str, Any] = {"cache": self._cache, "progress": self._progress}
         return _Vectors(
             documents=encode_tokens(model, self._collection.documents, "document", **kept),

@@ -17,7 +17,7 @@ from foolsgold.encoding.atomic import written_once
 from foolsgold.encoding.protocol import Role
 from foolsgold.encoding.sparse import SparseModel, stacked
 from foolsgold.progress import SILENT, Progress
-from foolsgold.recipe import ModelSpec, SourceSpec
+from foolsgold.recipe import SourceSpec
 from foolsgold.records import FloatArray, Hits, IntArray
 
 _DOCUMENTS = 65_536  # a block of the inverted index: 150 MB at 150 terms a document
@@ -86,7 +86,7 @@ class SparseSource:
     @cached_property
     def _vectors(self) -> _Vectors:
         assert self._spec.model is not None  # the recipe says so
-        model = SparseModel(ModelSpec(model=self._spec.model))
+        model = SparseModel(self._spec.model)
         return _Vectors(
             documents=_encode_all(model, self._collection.documents, "document", self._cache, self._progress),
             queries=_encode_all(model, self._collection.queries, "query", self._cache, self._progress),

@@ -94,16 +94,7 @@ def _refuse_without_head(folder: Path, model: str) -> None:
 
 def _load(folder: Path, spec: TeacherSpec, no_activation: Any) -> tuple[Any, str]:
     """A CrossEncoder on its device, and what it computes in."""
-    model, dtype = load_model(
-        "CrossEncoder",
-        folder,
-        spec.model,
-        device=spec.device,
-        dtype=spec.dtype,
-        max_length=spec.max_length,
-        trust_remote_code=spec.trust_remote_code,
-        activation_fn=no_activation,
-    )
+    model, dtype = load_model("CrossEncoder", folder, spec, activation_fn=no_activation)
     if model.num_labels != 1:
         raise ModelError(
             f"{spec.model}: has {model.num_labels} labels; a teacher must give one logit a pair. Wrap it in a function "
