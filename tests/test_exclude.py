@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from foolsgold import exclude
-from foolsgold.pool import pool
 from foolsgold.records import REASONS, Hits, Pool
+from foolsgold.stages.retrieve import merge
 
 
 def _hits(*lists: list[tuple[int, float]]) -> Hits:
@@ -23,7 +23,7 @@ def _ints(*values: int) -> np.ndarray:
 
 
 def _two_source_pool() -> Pool:
-    return pool(
+    return merge(
         _ints(3, 4),
         {
             "bm25": _hits([(7, 9.0), (2, 8.0), (5, 1.0)], [(2, 4.0)]),
@@ -43,7 +43,7 @@ def test_a_candidate_of_two_sources_stands_once_with_both_ranks_and_scores() -> 
 
 
 def test_a_query_that_no_source_found_anything_for_has_no_candidates() -> None:
-    found = pool(_ints(0, 1), {"bm25": _hits([], [(3, 1.0)]), "dense": _hits([], [])})
+    found = merge(_ints(0, 1), {"bm25": _hits([], [(3, 1.0)]), "dense": _hits([], [])})
     assert found.query.tolist() == [1]
     assert found.doc.tolist() == [3]
 
@@ -90,7 +90,7 @@ def test_a_window_holds_only_what_its_own_source_found() -> None:
 
 
 def test_a_window_over_an_empty_pool_is_empty() -> None:
-    empty = pool(_ints(0), {"bm25": _hits([])})
+    empty = merge(_ints(0), {"bm25": _hits([])})
     assert exclude.in_window(empty, "bm25", (0, 5), np.ones(0, dtype=bool)).tolist() == []
 
 

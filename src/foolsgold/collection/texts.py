@@ -48,6 +48,10 @@ class Texts:
         """The ids of the given rows, in that order."""
         return list(_take(self.ids, rows).to_pylist())
 
+    def ids_of(self, rows: Sequence[int] | npt.NDArray[Any]) -> pa.Array:
+        """The ids of the given rows, in that order, in Arrow."""
+        return _take(self.ids, rows)
+
     def subset(self, rows: Sequence[int] | npt.NDArray[Any]) -> Texts:
         """A new Texts with the given rows, in that order, in memory."""
         return Texts(pa.chunked_array([_take(self.ids, rows)]), pa.chunked_array([_take(self.texts, rows)]))

@@ -7,9 +7,27 @@ from collections.abc import Mapping
 import numpy as np
 
 from foolsgold.records import Column, Hits, IntArray, Pool, pair_keys
+from foolsgold.stages.run import Run
 
 
-def pool(queries: IntArray, hits: Mapping[str, Hits]) -> Pool:
+def retrieve(run: Run, queries: IntArray) -> Pool:
+    """The candidates of some queries (int32 rows, ascending), with all scores that the sources can give."""
+    hits = {
+        name: source.retrieve(queries, run.recipe.sources[name].depth, run.progress)
+        for name, source in run.sources.items()
+    }
+    found = merge(queries, hits)
+    for name, source in run.sources.items():
+        column = found.scores[name]
+        missing = np.flatnonzero(~column.valid)
+        scores = source.score(found.query[missing], found.doc[missing])
+        if scores is not None:
+            column.values[missing] = scores
+            column.valid[missing] = True
+    return found
+
+
+def merge(queries: IntArray, hits: Mapping[str, Hits]) -> Pool:
     """Merge the hits of all sources for the same `queries` (int32 rows, ascending; one list of each Hits a query)."""
     keys = {source: pair_keys(np.repeat(queries, np.diff(found.offsets)), found.rows) for source, found in hits.items()}
     merged = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *keys.values()]))

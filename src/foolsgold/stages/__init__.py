@@ -1,0 +1,1 @@
+"""The stages that a block of queries goes through, one file each, in the order of `mine.mine_block`."""

@@ -1,0 +1,102 @@
+"""Score, decide and select, in waves, so that a teacher reads only what decides (design, section 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+
+from foolsgold import decide, select
+from foolsgold.records import Column, IntArray, LongArray, Verdicts, Zone
+from foolsgold.stages.exclusion import Candidates
+from foolsgold.stages.run import Run
+from foolsgold.stages.units import Units, source_reference
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a block's candidates.
+
+    score: float32 (n), what was decided on; taken: for each unit its (candidate, source) pairs in selection order.
+    """
+
+    score: Column
+    verdicts: Verdicts
+    taken: Sequence[Sequence[tuple[int, int]]]
+
+
+def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
+    """Score, decide and select in waves until no unit takes a candidate that has no score.
+
+    In a wave candidates without a score count as usable; those that are then taken are scored. When none of them
+    is, the outcome is that of scoring everything (`select`). Units that are still short after two waves look twice
+    as far ahead in each further one, so that a few queries without negatives do not cost a wave a candidate.
+    """
+    recipe, pairs, quotas = run.recipe, candidates.pool, run.quotas
+    orders = orders_of(run, candidates, units)
+    rules = run.signal.rules(recipe.decide)
+    judgeable = ~candidates.excluded.valid
+    positive = units.score.take(candidates.unit)
+    score = Column.unknown(len(candidates))
+    exhaustive = not run.signal.lazy or (recipe.teacher is not None and recipe.teacher.exhaustive)
+    wanted: LongArray = np.flatnonzero(judgeable) if exhaustive else np.empty(0, dtype=np.int64)
+    taken: list[list[tuple[int, int]]] = [[] for _ in range(len(units))]
+    open_units: Sequence[int] = range(len(units))
+    wave = 0
+    while True:
+        if len(wanted):
+            wave += 1
+            stage = "score candidates" if exhaustive else f"score wave {wave}"
+            score.values[wanted] = run.signal.score(pairs.query[wanted], pairs.doc[wanted], stage)
+            score.valid[wanted] = True
+        verdicts = decide.decide(score, positive, **rules)
+        unscored = verdicts.zone == Zone.UNSCORED
+        usable = judgeable & (unscored | (verdicts.weight.valid & (verdicts.weight.values > 0)))
+        still_open, asked = [], []
+        for unit in open_units:
+            taken[unit] = select.take(orders, unit, usable, quotas)
+            if any(unscored[candidate] for candidate, _ in taken[unit]):
+                ahead = taken[unit]
+                if wave > 1:
+                    ahead = select.take(orders, unit, usable, quotas.times(2 ** (wave - 1)))
+                still_open.append(unit)
+                asked += [candidate for candidate, _ in ahead if unscored[candidate]]
+        if not asked:
+            break
+        open_units, wanted = still_open, np.array(asked, dtype=np.int64)
+    zone = np.where(judgeable, verdicts.zone, Zone.EXCLUDED).astype(np.int8)
+    reason = np.where(judgeable, verdicts.reason, candidates.excluded.values).astype(np.int16)
+    weight = Column(verdicts.weight.values, verdicts.weight.valid & judgeable)
+    return Outcome(score, Verdicts(zone, reason, weight), taken)
+
+
+def orders_of(run: Run, candidates: Candidates, units: Units) -> list[select.Order]:
+    """For each source, in which order its candidates are looked at."""
+    spec, seed = run.recipe.select, run.recipe.seed
+    orders = []
+    for name, source in run.sources.items():
+        among = candidates.windows[name] & ~candidates.excluded.valid
+        parts: list[int | IntArray] = [crc32(name.encode()), candidates.pool.query, candidates.pool.doc]
+        if units.positive.valid.any():
+            parts.append(units.positive.values[candidates.unit])
+        random_source = run.recipe.kind_of(name) == "random"
+        orders.append(
+            select.order(
+                candidates.unit,
+                len(units),
+                among,
+                candidates.pool.ranks[name],
+                select.uniforms(seed, *parts),
+                strategy="random" if random_source else spec.strategy,
+                score=candidates.pool.scores[name].values,
+                positive=None
+                if random_source or spec.strategy != "simans"
+                else source_reference(run, source, units)[candidates.unit],
+                a=spec.simans_a,
+                b=spec.simans_b,
+                strata=spec.strata,
+            )
+        )
+    return orders
