@@ -214,6 +214,8 @@ def test_relabelling_makes_positives_of_a_new_collection_and_leaves_the_old_one(
     mined = _mine(tmp_path, {"q": ["near", "hard", "unsure"]}, what=what, relabel=True, select={"strategy": "top"})
     assert mined.collection.documents.take_ids(mined.collection.positives(0)) == ["pos", "near"]
     assert what.documents.take_ids(what.positives(0)) == ["pos"]
+    written = (mined.path / "relabelled.tsv").read_text(encoding="utf-8")
+    assert written == "query-id\tcorpus-id\tscore\nq\tpos\t1\nq\tnear\t1\n"
     assert mined.to_dataset("triplet", scores=True).to_list() == [
         {
             "anchor": QUERIES["q"],

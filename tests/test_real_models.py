@@ -84,6 +84,22 @@ def test_a_set_of_real_models_is_the_same_bytes_on_any_number_of_threads(tmp_pat
     assert written[0] == written[1]
 
 
+def test_the_demo_mines_real_text_shows_examples_and_imports_no_torch(tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom foolsgold.cli import main\n"
+        f"sys.argv = ['foolsgold', 'demo', '--queries', '300', '--documents', '400', '--out', {str(tmp_path)!r}]\n"
+        "try:\n    main()\nexcept SystemExit as done:\n    assert not done.code\n"
+        "assert not {'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "false negative" in done.stdout
+    assert done.stdout.count("thrown back") >= 1
+    mined = MinedSet(tmp_path)
+    assert f"written to {mined.path}" in done.stdout
+    assert mined.manifest["counts"]["selected"] > 0
+
+
 @pytest.mark.parametrize("margin", [None, 0.05])
 def test_nearest_neighbours_are_those_that_sentence_transformers_mines(tmp_path: Path, margin: float | None) -> None:
     from datasets import Dataset

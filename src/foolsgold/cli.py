@@ -76,6 +76,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 @app.command()
 def demo(
     queries: Annotated[int, typer.Option(min=1, help="Train queries to mine for.")] = 400,
+    documents: Annotated[int, typer.Option(min=50, help="Docstrings to choose from.")] = 3600,
     to: Annotated[Path, typer.Option("--out", help="Folder that the set's own folder is made in.")] = Path(
         "mined/demo"
     ),
@@ -92,7 +93,7 @@ def demo(
     progress = _log(quiet)
     recipe = Recipe.build(
         {
-            "collection": {"demo": True, "split": "train", "limit": queries},
+            "collection": {"demo": documents, "split": "train", "limit": queries},
             # docstrings say what they are about at once: 128 tokens of each are enough, and a minute shorter
             "retriever": {"model": RETRIEVER, "max_length": 128},
             "teacher": {"model": TEACHER, "max_length": 192},

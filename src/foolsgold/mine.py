@@ -133,7 +133,8 @@ def mine(
                 "notes": notes,
                 "libraries": {name: version(name) for name in LIBRARIES},
                 "recipe": recipe.model_dump(mode="json"),
-            }
+            },
+            loaded,
         )
     return MinedSet(folder, loaded)
 

@@ -2,7 +2,8 @@
 
 `mined/<version>/` holds manifest.json (recipe, fingerprints, counts, warnings), negatives.parquet (what training
 reads), ledger.parquet (every candidate and what became of it), queries.parquet (counts and flags a query),
-positives.parquet (what the sources and the teacher say of each known positive) and audit.json.
+positives.parquet (what the sources and the teacher say of each known positive), audit.json, and with `relabel` also
+relabelled.tsv (all judgements, the new positives among them, as a qrels file of a BEIR folder).
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class SetWriter:
         for name, table in tables.items():
             self._writers[name].write_table(table.cast(self._schemas[name]))
 
-    def finish(self, manifest: Mapping[str, Any]) -> Path:
+    def finish(self, manifest: Mapping[str, Any], collection: Collection) -> Path:
         """Give the set its version and its place; a set of the same content that is there already is kept."""
         for writer in self._writers.values():
             writer.close()
@@ -87,8 +88,12 @@ class SetWriter:
         if not (folder / "manifest.json").exists():
             text = json.dumps({"version": version, **manifest}, indent=2, ensure_ascii=False, default=str)
             (self._folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
-            audited = json.dumps(MinedSet(self._folder).audit().to_json(), indent=2)
-            (self._folder / "audit.json").write_text(audited + "\n", encoding="utf-8")
+            mined = MinedSet(self._folder, collection)
+            (self._folder / "audit.json").write_text(
+                json.dumps(mined.audit().to_json(), indent=2) + "\n", encoding="utf-8"
+            )
+            if manifest["recipe"]["relabel"]:
+                write_qrels(mined.collection, self._folder / "relabelled.tsv")
             try:
                 os.replace(self._folder, folder)
             except OSError as error:
@@ -279,6 +284,16 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in values.items():
         flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return flat
+
+
+def write_qrels(collection: Collection, path: Path) -> None:
+    """All judgements of a collection as qrels/SPLIT.tsv of a BEIR folder."""
+    queries = collection.queries.take_ids(collection.judged_query)
+    documents = collection.documents.take_ids(collection.judged_doc)
+    with path.open("w", encoding="utf-8") as file:
+        file.write("query-id\tcorpus-id\tscore\n")
+        for query, document, grade in zip(queries, documents, collection.grade.tolist(), strict=True):
+            file.write(f"{query}\t{document}\t{grade}\n")
 
 
 def newest(out: Path) -> Path | None:

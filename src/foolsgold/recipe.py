@@ -50,7 +50,7 @@ class CollectionSpec(_Stage):
     )
     hf: str | None = Field(None, description="a dataset of (query, positive) rows on the Hugging Face hub")
     ir_datasets: str | None = Field(None, description="a dataset known to the ir_datasets package")
-    demo: bool | None = Field(None, description="the docstrings of the installed Python packages")
+    demo: bool | int | None = Field(None, description="docstrings of the installed packages: true, or how many")
     split: str | None = Field(None, description="which judgements or rows to mine for (default: train)")
     relevant_from: int = Field(1, description="the lowest grade that makes a judged document a positive")
     limit: int | None = Field(None, ge=1, description="mine only for the first so many queries")

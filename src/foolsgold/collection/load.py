@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from foolsgold.collection.beir import is_beir_folder, load_beir
 from foolsgold.collection.collection import Collection
 from foolsgold.collection.columns import nearest
-from foolsgold.collection.demo import load_demo
+from foolsgold.collection.demo import DOCUMENTS, load_demo
 from foolsgold.collection.hub import rows_of_folder, rows_of_hub, rows_of_loaded, the_only_split
 from foolsgold.collection.ir_datasets import load_ir_datasets
 from foolsgold.collection.pairs import pairs_from_rows
@@ -136,7 +136,8 @@ def _load(spec: CollectionSpec, corpus: Any, progress: Progress) -> Collection:
     if spec.ir_datasets is not None:
         return load_ir_datasets(spec.ir_datasets, split=spec.split, **common)
     if spec.demo:
-        return load_demo(split=spec.split, **common)
+        n_documents = DOCUMENTS if spec.demo is True else spec.demo
+        return load_demo(split=spec.split, n_documents=n_documents, **common)
     pairs = PairsSpec(path=f"hf:{spec.hf}") if spec.hf else spec.pairs
     assert pairs is not None  # a CollectionSpec names exactly one form
     if corpus is not None and not isinstance(corpus, (str, Path)):
