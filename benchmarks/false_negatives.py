@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from scipy.stats import binomtest
+
 import foolsgold as fg
 from foolsgold.collection import Collection
 from foolsgold.progress import Bars
@@ -64,10 +66,13 @@ def main() -> None:
                     },
                 )
                 results.append({"strategy": strategy, "way": way} | count(mined, grades))
-    print(f"{'strategy':<9} {'way':<30} {'selected':>8} {'judged':>7} {'grade >= 2':>11}", file=sys.stderr)
+    head = f"{'strategy':<9} {'way':<30} {'selected':>8} {'judged':>7} {'grade >= 2':>11}  95 % interval (Wilson)"
+    print(head, file=sys.stderr)
     for row in results:
+        low, high = row["interval"]
         print(
-            f"{row['strategy']:<9} {row['way']:<30} {row['selected']:>8} {row['judged']:>7} {row['share']:>10.1%}",
+            f"{row['strategy']:<9} {row['way']:<30} {row['selected']:>8} {row['judged']:>7} {row['share']:>11.1%}  "
+            f"{low:.1%} to {high:.1%}",
             file=sys.stderr,
         )
     print(json.dumps({"benchmark": "false_negatives", "collection": judged.name, "results": results}))
@@ -106,6 +111,7 @@ def count(mined: fg.MinedSet, grades: Mapping[tuple[str, str], int]) -> dict[str
         "judged": len(judged),
         "relevant": relevant,
         "share": relevant / len(judged) if judged else 0.0,
+        "interval": tuple(binomtest(relevant, len(judged)).proportion_ci(method="wilson")) if judged else (0.0, 1.0),
     }
 
 
