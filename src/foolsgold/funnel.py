@@ -16,7 +16,8 @@ class Funnel:
     """Counts over all blocks of a run."""
 
     def __init__(self, sources: list[str]) -> None:
-        self._units = 0
+        self._queries = self._units = 0
+        self._unknown_to: Counter[str] = Counter()
         self._totals: Counter[str] = Counter()
         self._reasons: dict[str, Counter[str]] = {}
         self._proposed: Counter[str] = Counter(dict.fromkeys(sources, 0))
@@ -26,13 +27,17 @@ class Funnel:
     def add(self, *, ledger: pa.Table, queries: pa.Table, negatives: pa.Table, positives: pa.Table) -> None:
         """Count one block's tables."""
         del positives
+        self._queries += pc.count_distinct(queries["query_id"]).as_py()
         self._units += len(queries)
         for name in QUERY_COUNTS:
             self._totals[name] += int(pc.sum(queries[name]).as_py() or 0)
         for verdict, reason, count in _counted(ledger, ["verdict", "reason"]):
             self._reasons.setdefault(verdict, Counter())[reason] += count
         for source in self._proposed:
-            self._proposed[source] += len(ledger) - ledger[f"{source}_rank"].null_count
+            found = ledger.filter(pc.is_valid(ledger[f"{source}_rank"]))
+            self._proposed[source] += _distinct_pairs(found)
+            asked = pc.count_distinct(queries["query_id"]).as_py()
+            self._unknown_to[source] += asked - pc.count_distinct(found["query_id"]).as_py()
         for source, count in _counted(negatives, ["source"]):
             self._selected[source] += count
         shortfall, selected = (queries[name].to_numpy() for name in ("shortfall", "selected"))
@@ -46,7 +51,8 @@ class Funnel:
     def counts(self) -> dict[str, Any]:
         """For the manifest. `teacher_saved` is the share of judgeable candidates that no teacher had to read."""
         return {
-            "queries": self._units,
+            "queries": self._queries,
+            "units": self._units,  # with `positive_reference: each` one for each positive; all that follows counts these
             **{name: self._totals[name] for name in QUERY_COUNTS},
             "reasons": {verdict: dict(sorted(by.items())) for verdict, by in sorted(self._reasons.items())},
             "proposed_by": dict(self._proposed),
@@ -62,7 +68,12 @@ class Funnel:
     def warnings(self) -> list[str]:
         """What the user should look at, one sentence each."""
         short = self._units - self._full
-        sentences = []
+        sentences = [
+            f"{source} proposed nothing for {number:,} of {self._queries:,} queries; for a bm25 source see language and "
+            "tokenizer (bigram reads Chinese and Japanese), for a run whether its ids are those of the collection"
+            for source, number in self._unknown_to.items()
+            if number > self._queries / 2
+        ]
         if short:
             sentences.append(
                 f"{short:,} of {self._units:,} queries have fewer negatives than asked "

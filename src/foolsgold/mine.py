@@ -25,7 +25,7 @@ from foolsgold.errors import CollectionError
 from foolsgold.funnel import Funnel
 from foolsgold.mined_set import MinedSet, SetWriter, newest
 from foolsgold.progress import SILENT, Progress
-from foolsgold.recipe import Recipe
+from foolsgold.recipe import DecideSpec, Recipe
 from foolsgold.records import IntArray
 from foolsgold.signal import NoSignal, Signal, build_signal
 from foolsgold.sources.build import build_sources
@@ -35,7 +35,7 @@ from foolsgold.stages.run import Run
 from foolsgold.stages.tables import tables
 from foolsgold.stages.units import units_of
 from foolsgold.stages.waves import decide_in_waves
-from foolsgold.teachers.protocol import Teacher
+from foolsgold.teachers.plain import PlainTeacher
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def mine(
     recipe: Recipe | None = None,
     *,
     out: str | Path = "mined",
-    teacher: Teacher | str | Mapping[str, Any] | None = _RECIPES_OWN,
+    teacher: Any = _RECIPES_OWN,
     progress: Progress = SILENT,
     cache: str | Path | None = None,
     **sections: Any,
@@ -61,8 +61,8 @@ def mine(
             recipe's own.
         recipe: how to mine; the default recipe if None.
         out: the folder that the set's own folder `<version>` is made in.
-        teacher: in place of the recipe's: a model's name, its settings, any object with `score(pairs)`, `scale` and
-            `fingerprint`, or None for no teacher.
+        teacher: in place of the recipe's: a model's name, its settings as a mapping, None for no teacher, or any object
+            with `score(pairs)` and `scale` (see `teachers.plain`).
         progress: where long stages report to; `foolsgold.progress.Bars()` shows bars.
         cache: the folder of the stores of embeddings and teacher scores; `cache_folder()` if None.
         sections: recipe sections to replace: `retriever="org/model"`, `select={"per_query": 5}`.
@@ -74,8 +74,8 @@ def mine(
     own_teacher = None
     if teacher is not _RECIPES_OWN:
         if teacher is not None and not isinstance(teacher, str | Mapping):
-            own_teacher = teacher
-            sections["teacher"] = {"model": type(teacher).__name__, "scale": teacher.scale}
+            own_teacher = PlainTeacher(teacher)
+            sections["teacher"] = {"model": own_teacher.name, "scale": own_teacher.scale}
         else:
             sections["teacher"] = teacher
     recipe = with_sections(recipe or Recipe(), sections)
@@ -84,7 +84,7 @@ def mine(
             raise CollectionError("no collection: give one, or a recipe with a `collection` section")
         collection = recipe.collection
     loaded = load_collection(collection, progress=progress)
-    recipe = recipe.with_values({"collection": loaded.spec})
+    recipe = recipe.with_values({"collection": _from_anywhere(loaded.spec)})
     notes = [f"{loaded.name}: {note}" for note in loaded.notes]
     for note in notes:
         log.info("%s", note)
@@ -166,11 +166,40 @@ def with_sections(recipe: Recipe, sections: Mapping[str, Any]) -> Recipe:
     return Recipe.build(values) if sections else recipe
 
 
+def _from_anywhere(spec: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A collection's spec with its paths made absolute, so that the set can be opened from another folder."""
+    if spec is None:
+        return None
+
+    def absolute(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: absolute(inner) for name, inner in value.items()}
+        return str(Path(value).resolve()) if isinstance(value, str) and Path(value).exists() else value
+
+    return {kind: absolute(value) if kind in ("beir", "pairs") else value for kind, value in spec.items()}
+
+
 def _warnings(recipe: Recipe, signal: Signal) -> list[str]:
+    sentences = []
     near = [name for name in recipe.sources if recipe.kind_of(name) not in ("random", "bm25")]
     if near and isinstance(signal, NoSignal):
-        return [
+        sentences.append(
             f"{', '.join(near)} without a teacher or a margin: of a query's nearest passages a third to two thirds "
             "are unlabelled positives, and they are mined as negatives here; set `teacher`"
-        ]
-    return []
+        )
+    decide, defaults = recipe.decide, DecideSpec()
+    thresholds = (decide.negative_below, decide.positive_above)
+    if recipe.teacher is not None and recipe.teacher.scale != "probability" and thresholds == (
+        defaults.negative_below, defaults.positive_above,
+    ):  # fmt: skip
+        sentences.append(
+            f"teacher.scale is {recipe.teacher.scale}: decide.negative_below {thresholds[0]} and positive_above "
+            f"{thresholds[1]}, defaults that were chosen for probabilities, are read as {recipe.teacher.scale}s"
+        )
+    margin = decide.relative_margin
+    if margin is not None and margin < 0.5:
+        sentences.append(
+            f"decide.relative_margin {margin} keeps only candidates up to {margin:.0%} of the positive's score; what "
+            f"sentence-transformers calls relative_margin={margin} is {1 - margin:g} here"
+        )
+    return sentences

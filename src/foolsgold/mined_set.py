@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from foolsgold.audit import Audit, audit
 from foolsgold.collection import Collection, load_collection
-from foolsgold.errors import MinedSetError
+from foolsgold.errors import CollectionError, MinedSetError
 from foolsgold.explain import Explanation
 from foolsgold.formats import Format, to_dataset
 from foolsgold.recipe import CollectionSpec
@@ -80,14 +80,20 @@ class SetWriter:
             self._writers[name].write_table(table.cast(self._schemas[name]))
 
     def finish(self, manifest: Mapping[str, Any], collection: Collection) -> Path:
-        """Give the set its version and its place; a set of the same content that is there already is kept."""
+        """Give the set its version and its place.
+
+        Of a set with the same content that is there already the tables are kept, and the manifest is renewed: what it
+        says of this run and of where the collection is may differ.
+        """
         for writer in self._writers.values():
             writer.close()
         version = self._version(manifest)
         folder = self.out / version
-        if not (folder / "manifest.json").exists():
-            text = json.dumps({"version": version, **manifest}, indent=2, ensure_ascii=False, default=str)
-            (self._folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
+        text = json.dumps({"version": version, **manifest}, indent=2, ensure_ascii=False, default=str)
+        (self._folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
+        if (folder / "manifest.json").exists():
+            os.replace(self._folder / "manifest.json", folder / "manifest.json")
+        else:
             mined = MinedSet(self._folder, collection)
             (self._folder / "audit.json").write_text(
                 json.dumps(mined.audit().to_json(), indent=2) + "\n", encoding="utf-8"
@@ -189,7 +195,12 @@ class MinedSet:
                     f"{self.path}: this set was mined from a collection in memory; "
                     "open it with MinedSet(path, collection=...)"
                 )
-            found = load_collection(CollectionSpec.model_validate(spec))
+            try:
+                found = load_collection(CollectionSpec.model_validate(spec))
+            except CollectionError as error:
+                raise MinedSetError(
+                    f"{error}; {self.path} was mined from it and opens with MinedSet(path, collection=...) too"
+                ) from None
         if found.digest != self.manifest["collection"]["digest"]:
             raise MinedSetError(
                 f"{self.path}: the collection {found.name} is not the one that was mined (its texts or judgements "
@@ -244,9 +255,9 @@ class MinedSet:
         """Its measures and gates."""
         return audit(self.negatives, self.queries, self.manifest)
 
-    def diff(self, other: MinedSet) -> Diff:
-        """What changed from this set to the other."""
-        return Diff.between(self, other)
+    def diff(self, other: MinedSet | str | Path) -> Diff:
+        """What changed from this set to the other (or to the one in that folder)."""
+        return Diff.between(self, other if isinstance(other, MinedSet) else MinedSet(other))
 
 
 @dataclass(frozen=True)
