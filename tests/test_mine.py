@@ -304,7 +304,7 @@ def test_simans_on_a_source_that_cannot_score_positives_is_refused(tmp_path: Pat
 def test_the_same_run_gives_the_same_bytes_and_the_same_version(tmp_path: Path) -> None:
     lists = {"q": ["near", "unsure", "hard", "easy"]}
     first = _mine(tmp_path, lists)
-    written = (first.path / "negatives.parquet").stat().st_mtime_ns
+    (first.path / "negatives.parquet").write_bytes(b"damaged since")
     again = _mine(tmp_path, lists)
     elsewhere = fg.mine(
         collection(DOCS, QUERIES, {"q": {"pos": 1}}),
@@ -313,7 +313,6 @@ def test_the_same_run_gives_the_same_bytes_and_the_same_version(tmp_path: Path) 
         out=tmp_path / "elsewhere",
     )
     assert first.version == again.version == elsewhere.version
-    assert (again.path / "negatives.parquet").stat().st_mtime_ns == written  # the set that was there is kept
     assert again.manifest["calls"] == {"teacher": 0, "reused": 5}  # and what is said of the run is of this run
     for name in ("negatives", "ledger", "queries", "positives"):
         parts = [(mined.path / f"{name}.parquet").read_bytes() for mined in (first, elsewhere)]

@@ -33,6 +33,11 @@ from foolsgold.template import commented_recipe
         ({"collection": {"split": "train"}}, "got none"),
         ({"sed": 1}, "sed: unknown field; did you mean seed?"),
         ({"teacher": "name"}, "teacher"),
+        ({"seed": 2**64}, "seed"),
+        ({"decide": {"negative_below": float("nan")}}, "decide.negative_below: Input should be a finite number"),
+        ({"decide": {"positive_above": float("inf")}}, "decide.positive_above: Input should be a finite number"),
+        ({"sources": {"teacher": {"kind": "bm25"}}}, "this name is taken"),
+        ({"sources": {"run": {"path": "x"}}, "select": {"strategy": "simans"}}, "simans needs the score"),
     ],
 )
 def test_a_recipe_that_cannot_be_is_refused_with_its_place(values: dict[str, Any], sentence: str) -> None:
@@ -65,6 +70,10 @@ def test_overrides_reach_any_field_and_keep_the_rest() -> None:
     assert recipe.teacher is None
 
 
+def test_an_override_with_null_leaves_a_source_out() -> None:
+    assert list(Recipe().with_values({"sources.dense": None}).sources) == ["bm25"]
+
+
 def test_an_override_of_an_unknown_field_is_refused() -> None:
     with pytest.raises(RecipeError, match=r"decide\.negative_belo: unknown field; did you mean negative_below"):
         Recipe().with_values({"decide.negative_belo": 0.2})
@@ -91,6 +100,7 @@ def test_the_commented_recipe_is_the_default_recipe() -> None:
     [
         (b"- a\n- b\n", "a recipe is a mapping of sections, not list"),
         (b"a: [1\n", "not valid YAML"),
+        (b"seed: 1\nseed: 2\n", "seed stands twice, again in line 2"),
         (b"\xff\xfe\x00", "cannot be read"),
     ],
 )

@@ -178,9 +178,13 @@ def _tuples(of: _Examples, collection: Collection, width: int, scores: bool, wei
 def _pairs(of: _Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
     del width
     counts = np.where(of.first, of.counts, 0)  # a query's negatives stand once, beside its first positive
+    query = np.repeat(of.query, counts + 1)
     flat = _Flat(of, counts)
+    # with `each`, a document may have been mined beside several positives of one query
+    _, once = np.unique(pair_keys(query, flat.documents), return_index=True)
+    flat.keep(np.sort(once))
     columns = {
-        "anchor": _texts(collection.queries, np.repeat(of.query, counts + 1)),
+        "anchor": _texts(collection.queries, query[np.sort(once)]),
         "positive": _texts(collection.documents, flat.documents),
     }
     columns |= {"score": flat.scores} if scores else {"label": flat.labels}
@@ -222,6 +226,13 @@ class _Flat:
         self.scores = Column(
             merge(of.positive_score.values, score.values), merge(of.positive_score.valid, score.valid)
         ).to_arrow()
+
+    def keep(self, rows: LongArray) -> None:
+        """Only some rows."""
+        self.documents = self.documents[rows]
+        self.labels, self.weights, self.scores = (
+            values.take(rows) for values in (self.labels, self.weights, self.scores)
+        )
 
 
 def _interleaved(of: _Examples, row: LongArray, negatives: LongArray) -> pa.Array:

@@ -52,7 +52,7 @@ class Funnel:
         """For the manifest. `teacher_saved` is the share of judgeable candidates that no teacher had to read."""
         return {
             "queries": self._queries,
-            "units": self._units,  # with `positive_reference: each` one for each positive; all that follows counts these
+            "units": self._units,  # what negatives were mined for, and what all further counts are counts of
             **{name: self._totals[name] for name in QUERY_COUNTS},
             "reasons": {verdict: dict(sorted(by.items())) for verdict, by in sorted(self._reasons.items())},
             "proposed_by": dict(self._proposed),
@@ -69,8 +69,8 @@ class Funnel:
         """What the user should look at, one sentence each."""
         short = self._units - self._full
         sentences = [
-            f"{source} proposed nothing for {number:,} of {self._queries:,} queries; for a bm25 source see language and "
-            "tokenizer (bigram reads Chinese and Japanese), for a run whether its ids are those of the collection"
+            f"{source} proposed nothing for {number:,} of {self._queries:,} queries; for a bm25 source see language "
+            "and tokenizer (bigram reads Chinese and Japanese), for a run whether its ids are those of the collection"
             for source, number in self._unknown_to.items()
             if number > self._queries / 2
         ]

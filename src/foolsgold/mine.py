@@ -46,7 +46,7 @@ LIBRARIES = ("foolsgold", "numpy", "pyarrow", "bm25s", "onnxruntime", "tokenizer
 
 def mine(
     collection: Any = None,
-    recipe: Recipe | None = None,
+    recipe: Recipe | Mapping[str, Any] | str | Path | None = None,
     *,
     out: str | Path = "mined",
     teacher: Any = _RECIPES_OWN,
@@ -59,7 +59,7 @@ def mine(
     Args:
         collection: a Collection, a `datasets.Dataset` of pairs, or a name that `load_collection` knows; None for the
             recipe's own.
-        recipe: how to mine; the default recipe if None.
+        recipe: how to mine: a Recipe, its plain values, or a YAML file; the default recipe if None.
         out: the folder that the set's own folder `<version>` is made in.
         teacher: in place of the recipe's: a model's name, its settings as a mapping, None for no teacher, or any object
             with `score(pairs)` and `scale` (see `teachers.plain`).
@@ -75,9 +75,13 @@ def mine(
     if teacher is not _RECIPES_OWN:
         if teacher is not None and not isinstance(teacher, str | Mapping):
             own_teacher = PlainTeacher(teacher)
-            sections["teacher"] = {"model": own_teacher.name, "scale": own_teacher.scale}
+            sections["teacher"] = {"model": own_teacher.name}
         else:
             sections["teacher"] = teacher
+    if isinstance(recipe, str | Path):
+        recipe = Recipe.from_yaml(recipe)
+    elif isinstance(recipe, Mapping):
+        recipe = Recipe.build(recipe)
     recipe = with_sections(recipe or Recipe(), sections)
     if collection is None:
         if recipe.collection is None:

@@ -82,8 +82,8 @@ class SetWriter:
     def finish(self, manifest: Mapping[str, Any], collection: Collection) -> Path:
         """Give the set its version and its place.
 
-        Of a set with the same content that is there already the tables are kept, and the manifest is renewed: what it
-        says of this run and of where the collection is may differ.
+        A set with the same content that is there already is renewed file by file: its tables are the same bytes, unless
+        they were damaged, and what the manifest says of the run and of where the collection is may differ.
         """
         for writer in self._writers.values():
             writer.close()
@@ -91,20 +91,18 @@ class SetWriter:
         folder = self.out / version
         text = json.dumps({"version": version, **manifest}, indent=2, ensure_ascii=False, default=str)
         (self._folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
-        if (folder / "manifest.json").exists():
-            os.replace(self._folder / "manifest.json", folder / "manifest.json")
-        else:
-            mined = MinedSet(self._folder, collection)
-            (self._folder / "audit.json").write_text(
-                json.dumps(mined.audit().to_json(), indent=2) + "\n", encoding="utf-8"
-            )
-            if manifest["recipe"]["relabel"]:
-                write_qrels(mined.collection, self._folder / "relabelled.tsv")
-            try:
+        mined = MinedSet(self._folder, collection)
+        (self._folder / "audit.json").write_text(json.dumps(mined.audit().to_json(), indent=2) + "\n", encoding="utf-8")
+        if manifest["recipe"]["relabel"]:
+            write_qrels(mined.collection, self._folder / "relabelled.tsv")
+        try:
+            if folder.is_dir():
+                for path in sorted(self._folder.iterdir(), key=lambda path: path.name == "manifest.json"):
+                    os.replace(path, folder / path.name)
+            else:
                 os.replace(self._folder, folder)
-            except OSError as error:
-                if not (folder / "manifest.json").exists():  # else another run finished the same set just now
-                    raise MinedSetError(f"{folder}: cannot put the mined set here ({error})") from None
+        except OSError as error:
+            raise MinedSetError(f"{folder}: cannot put the mined set here ({error}); name another --out") from None
         return folder
 
     def _version(self, manifest: Mapping[str, Any]) -> str:
@@ -145,7 +143,8 @@ class MinedSet:
         try:
             self.manifest: dict[str, Any] = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
             self.version: str = self.manifest["version"]
-        except (OSError, ValueError, KeyError) as error:
+            self.manifest["counts"], self.manifest["recipe"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise MinedSetError(f"{self.path}: manifest.json cannot be read ({error}); mine the set again") from None
         self._collection = collection
 
@@ -235,6 +234,7 @@ class MinedSet:
         Raises:
             MinedSetError: no such query, or no source proposed that document for it.
         """
+        query_id, doc_id = str(query_id), str(doc_id)
         return Explanation.from_rows(self.ledger(query_id), query_id, doc_id, self.manifest)
 
     def to_dataset(

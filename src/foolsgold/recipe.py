@@ -7,7 +7,7 @@ come from. An unknown key is an error that names the nearest known key.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -28,8 +28,21 @@ SourceKind = Literal["random", "bm25", "dense", "sparse", "multivector", "run"]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
+class _EachKeyOnce(yaml.SafeLoader):
+    """YAML in which a key that stands twice in a section is an error, not the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Refuse a repeated key, naming its line."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.YAMLError(f"{key.value} stands twice, again in line {key.start_mark.line + 1}")
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
 class _Stage(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class PairsSpec(_Stage):
@@ -52,7 +65,9 @@ class CollectionSpec(_Stage):
     ir_datasets: str | None = Field(None, description="a dataset known to the ir_datasets package")
     demo: bool | int | None = Field(None, description="docstrings of the installed packages: true, or how many")
     split: str | None = Field(None, description="which judgements or rows to mine for (default: train)")
-    relevant_from: int = Field(1, description="the lowest grade that makes a judged document a positive")
+    relevant_from: int = Field(
+        1, ge=-(2**31), lt=2**31, description="the lowest grade that makes a judged document a positive"
+    )
     limit: int | None = Field(None, ge=1, description="mine only for the first so many queries")
 
     @field_validator("pairs", mode="before")
@@ -233,7 +248,7 @@ class Recipe(_Stage):
         False, description="false negatives above positive_above become positives of a new collection"
     )
     audit: AuditSpec = Field(default_factory=AuditSpec)
-    seed: int = Field(13, ge=0)
+    seed: int = Field(13, ge=0, lt=2**63)
 
     @field_validator("sources", mode="before")
     @classmethod
@@ -250,6 +265,8 @@ class Recipe(_Stage):
         for name, spec in self.sources.items():
             if not name.replace("_", "").isalnum():
                 raise ValueError(f"sources.{name}: a source's name is letters, digits and _")
+            if name in ("teacher", "positive"):  # columns of the tables are called {name}_score
+                raise ValueError(f"sources.{name}: this name is taken by the tables' columns; give it another")
             if spec.kind is None and name not in kinds:
                 near = _nearest(name, kinds)
                 raise ValueError(
@@ -261,6 +278,11 @@ class Recipe(_Stage):
                     raise ValueError(f"sources.{name}.{field}: only a {' or '.join(owners)} source has this field")
             if self.kind_of(name) == "run" and spec.path is None:
                 raise ValueError(f"sources.{name}: a run needs its path")
+            if self.kind_of(name) == "run" and self.select.strategy == "simans":
+                raise ValueError(
+                    f"select.strategy: simans needs the score of a query's positive, and the run {name} cannot score a "
+                    "document it did not find; take another strategy"
+                )
             if self.kind_of(name) in ("sparse", "multivector") and spec.model is None:
                 raise ValueError(f"sources.{name}: a {self.kind_of(name)} source needs its model")
             if self.kind_of(name) == "dense" and spec.model is None and self.retriever is None:
@@ -288,12 +310,12 @@ class Recipe(_Stage):
         """
         path = Path(path)
         try:
-            loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+            loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_EachKeyOnce)  # a SafeLoader
         except FileNotFoundError:
             raise RecipeError(f"{path}: no such recipe; `foolsgold init {path}` writes one") from None
         except (OSError, UnicodeDecodeError) as error:
             raise RecipeError(f"{path}: cannot be read ({error})") from None
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, RecursionError) as error:
             raise RecipeError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
         if loaded is None:
             loaded = {}
@@ -320,6 +342,8 @@ class Recipe(_Stage):
     def with_values(self, overrides: Mapping[str, Any]) -> Self:
         """A copy with fields replaced, each named by its path: {"decide.negative_below": 0.2}.
 
+        None for a source ({"sources.dense": None}) leaves that source out.
+
         Raises:
             RecipeError: as `build`.
         """
@@ -333,7 +357,10 @@ class Recipe(_Stage):
                 target = target[section]
                 if not isinstance(target, dict):
                     raise RecipeError(f"{path}: {section} is not a section")
-            target[field] = value
+            if sections == ["sources"] and value is None:
+                target.pop(field, None)
+            else:
+                target[field] = value
         return self.build(values)
 
 

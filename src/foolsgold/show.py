@@ -29,7 +29,14 @@ def funnel(mined: MinedSet) -> RenderableType:
 
     collection = mined.manifest["collection"]
     row("documents", collection["documents"], f"{collection['name']}, split {collection['split']}")
-    row("queries", counts["queries"], f"with {collection['positives']:,} positives")
+    limit = (mined.manifest["recipe"]["collection"] or {}).get("limit")
+    row(
+        "queries",
+        counts["queries"],
+        f"with {collection['positives']:,} positives" + (f" (limit: {limit:,})" if limit else ""),
+    )
+    if counts["units"] != counts["queries"]:
+        row("  mined for each positive", counts["units"], "the counts below are for these")
     row("candidates", counts["candidates"], _each("proposed by", counts["proposed_by"]), "bold")
     row("  excluded", counts["excluded"])
     for reason, number in _by_size(counts["reasons"].get("excluded", {})):
@@ -39,14 +46,19 @@ def funnel(mined: MinedSet) -> RenderableType:
         saved = counts["teacher_saved"]
         note = f"of {counts['teacher_judgeable']:,}" + ("" if saved is None else f": {saved:.0%} of the calls saved")
         row("  scored by the teacher", counts["teacher_scored"], note)
-        row("    read now", calls["teacher"], f"positives included; {calls['reused']:,} scores from the store")
+        row("    read now", calls["teacher"], f"with the positives; {calls['reused']:,} scores were known already")
     for zone, style in (("negative", "green"), ("ambiguous", "yellow"), ("false_negative", "red"), ("unscored", "")):
         if counts[zone]:
-            notes = [f"{number:,} {reason.replace('_', ' ')}" for reason, number in _by_size(counts["reasons"][zone])]
+            reasons = _by_size(counts["reasons"][zone])
+            notes = [
+                reason.replace("_", " ") + (f" {number:,}" if len(reasons) > 1 else "") for reason, number in reasons
+            ]
             row(f"  {zone.replace('_', ' ')}", counts[zone], ", ".join(notes), style)
     row("selected", counts["selected"], _each("from", counts["selected_by"]), "bold")
     row("  over budget", counts["over_budget"], "more negatives than asked for")
     row("queries at budget", counts["queries_at_budget"], f"{counts['queries_without_negatives']:,} without any")
+    if mined.manifest["recipe"]["relabel"]:
+        row("new positives", len(mined.relabelled), f"in {mined.path / 'relabelled.tsv'}")
     return table
 
 
@@ -55,9 +67,7 @@ def gates(mined: MinedSet) -> RenderableType:
     lines = []
     for gate in mined.audit().gates:
         style = {"pass": "green", "fail": "red", "unknown": "yellow"}[gate.verdict]
-        value = (
-            "no teacher scores to measure it on" if gate.value is None else f"{gate.value:.3g} (limit {gate.limit:g})"
-        )
+        value = "no scores to measure it on" if gate.value is None else f"{gate.value:.3g} (limit {gate.limit:g})"
         line = Text.assemble((f"{gate.verdict:<7}", style), f" {gate.name} {value}")
         lines.append(line if gate.verdict != "fail" else line.append(f": {gate.remedy}"))
     return Group(*lines)

@@ -17,7 +17,7 @@ from foolsgold.records import Column, FloatArray, IntArray, Scale
 from foolsgold.sources.protocol import Source
 from foolsgold.teachers.cached import CachedTeacher
 from foolsgold.teachers.protocol import Teacher
-from foolsgold.teachers.scale import to_scale
+from foolsgold.teachers.scale import check_scale, to_scale
 from foolsgold.teachers.store import ScoreStore
 
 _CHUNK = 512  # pairs between two commits of the store: what a kill can cost, about 10 s of a CPU's work
@@ -71,6 +71,7 @@ def build_signal(
         from foolsgold.teachers.load import load_teacher  # onnxruntime takes a while to import
 
         teacher = own_teacher or load_teacher(recipe.teacher, recipe.retriever)
+        check_scale(teacher.scale, recipe.teacher.scale, recipe.teacher.model)
         return TeacherSignal(teacher, recipe.teacher.scale, recipe.teacher.model, collection, cache, progress)
     if not recipe.decide.has_margin and recipe.decide.positive_percentile is None:
         return NoSignal(len(collection.positive_rows))

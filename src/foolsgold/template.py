@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from foolsgold.recipe import CollectionSpec, Recipe, SourceSpec
+from foolsgold.recipe import CollectionSpec, Recipe
 
 _HEAD = """\
 # A foolsgold recipe: how hard negatives are mined. Every field is optional; those below are the defaults.
@@ -25,7 +25,13 @@ _COLLECTION = """\
 _ABOUT = {
     "retriever": "The embedding model of the dense sources.",
     "teacher": "What tells a negative from a false negative; null for none (then dense negatives are a gamble).",
-    "sources": "Where candidates come from: bm25, dense, random, run, sparse, multivector; more fields: {fields}.",
+    "sources": (
+        "Where candidates come from: bm25, dense, random, run, sparse, multivector. Every source has depth, quota and\n"
+        "# window (ranks to choose from); a second one of a kind has a name of its own and its kind. Beside these:\n"
+        "#   bm25: language (english, german, ...; none), tokenizer (word; bigram for Chinese and Japanese), method\n"
+        "#         (lucene, robertson, atire, bm25l, bm25+), k1, b\n"
+        "#   dense, sparse, multivector: model    run: path (a TREC run or parquet of any engine)"
+    ),
     "exclude": "What is dropped before the teacher looks, beside known positives and their duplicates.",
     "decide": "Which scores make a negative, and which a false negative.",
     "select": "Which negatives are taken, and how many.",
@@ -55,12 +61,11 @@ def commented_recipe(collection: dict[str, Any]) -> str:
             )
             parts.append(f"# {about}\n{name}:\n{body}")
         elif name == "sources":
-            fields = ", ".join(SourceSpec.model_fields)
             body = "".join(
                 _line(key, {**source.model_dump(exclude_unset=True, mode="json"), "depth": source.depth}, "", indent=2)
                 for key, source in value.items()
             )
-            parts.append(f"# {about.format(fields=fields)}\n{name}:\n{body}")
+            parts.append(f"# {about}\n{name}:\n{body}")
         else:
             parts.append(_line(name, value, about))
     return "\n".join(parts)

@@ -61,9 +61,15 @@ def audit(negatives: pa.Table, queries: pa.Table, manifest: Mapping[str, Any]) -
         if scale != "cosine":
             margin = float(np.mean(to_scale(positive, scale, "logit") - to_scale(negative, scale, "logit")))
     full = queries["shortfall"].to_numpy() == 0
+    remedy = "negatives are too close to the positives: lower decide.negative_below"
+    if margin is not None and scale is not None and np.median(to_scale(positive, scale, "logit")) < 0:
+        remedy = (
+            "the teacher scores most of these positives below 0.5, so either it does not know this kind of text or the "
+            "positives do not answer their queries: try another teacher, and look at some positives"
+        )
     gates = (
         _gate("min_mean_margin", margin, limits["min_mean_margin"], +1,
-              "negatives are too close to the positives: lower decide.negative_below"),
+              remedy),
         _gate("max_inverted", inverted, limits["max_inverted"], -1,
               "negatives score above their positives: set decide.absolute_margin: 0, or look at the positives of the "
               "queries flagged positive_below_negative"),

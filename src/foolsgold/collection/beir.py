@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
@@ -15,6 +16,8 @@ from foolsgold.errors import CollectionError
 from foolsgold.progress import SILENT, Progress
 
 _QRELS_SUFFIXES = (".tsv", ".txt", ".qrels")
+
+_HEADER_WORDS = ("score", "grade", "relevance", "rel", "label", "relevancy")
 
 
 class Judgement(NamedTuple):
@@ -95,7 +98,7 @@ def read_qrels(path: Path) -> tuple[list[Judgement], list[str]]:
             problems.add(number, f"{len(fields)} columns; a judgement is query-id, corpus-id, score, with tabs between")
             continue
         try:
-            judged.append(Judgement(fields[0], fields[-2], int(fields[-1]), number))
+            judged.append(Judgement(fields[0], fields[-2], _grade(fields[-1]), number))
         except ValueError:
             problems.add(number, f"the grade {fields[-1]!r} is not an integer; write grades as 0, 1, 2, ...")
     problems.check()
@@ -115,7 +118,13 @@ def _fields(line: str) -> list[str]:
 
 
 def _is_header(fields: list[str]) -> bool:
-    return not any(character.isdigit() for character in fields[-1])
+    return fields[-1].casefold() in _HEADER_WORDS or "id" in re.split(r"[\W_]", fields[0].casefold())
+
+
+def _grade(text: str) -> int:
+    if not re.fullmatch(r"[+-]?\d{1,9}", text):
+        raise ValueError(text)
+    return int(text)
 
 
 def _check_folder(folder: Path) -> None:

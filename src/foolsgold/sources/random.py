@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 
 from foolsgold.progress import SILENT, Progress
 from foolsgold.records import FloatArray, Hits, IntArray
@@ -13,8 +15,9 @@ from foolsgold.records import FloatArray, Hits, IntArray
 class RandomSource:
     """Draws documents uniformly, each at most once a query.
 
-    A query's draw depends on the seed, its row and the depth alone, so that it is the same whichever other queries are
-    asked, in whatever order. The score is the number drawn for the document, in [0, 1): it orders, and says nothing.
+    A query's draw depends on the seed, the source's name and the query's row alone: a greater depth only adds to it,
+    and documents put at the end of the corpus move few of the others. The score is one over the place in the draw: it
+    orders, and says nothing.
     """
 
     def __init__(self, name: str, n_documents: int, seed: int) -> None:
@@ -26,18 +29,26 @@ class RandomSource:
         """`depth` documents for each query, or all of them where there are fewer."""
         k = min(depth, self.n_documents)
         rows = np.empty((len(queries), k), dtype=np.int32)
-        scores = np.empty((len(queries), k), dtype=np.float32)
         with progress.stage(f"draw {self.name}", len(queries)) as advance:
             for place, query in enumerate(queries.tolist()):
-                rng = np.random.default_rng((self.seed, query))
-                # For a k far below the corpus's size numpy draws by Floyd's method, in O(k).
-                drawn = rng.choice(self.n_documents, size=k, replace=False, shuffle=False)
-                numbers = rng.random(k, dtype=np.float32)
-                order = np.lexsort((drawn, -numbers))
-                rows[place] = drawn[order]
-                scores[place] = numbers[order]
+                rows[place] = self._draw(np.random.default_rng((self.seed, crc32(self.name.encode()), query)), k)
             advance(len(queries))
+        scores = np.tile((1 / np.arange(1, k + 1)).astype(np.float32), (len(queries), 1))
         return Hits.from_top_k(scores, rows)
+
+    def _draw(self, rng: np.random.Generator, k: int) -> npt.ArrayLike:
+        """The first k documents of the query's own order of all documents."""
+        if 4 * k > self.n_documents:
+            return np.argsort(rng.random(self.n_documents), kind="stable")[:k]
+        # Rows below the next power of two, those that are not there passed over: O(k), and the same rows for a corpus
+        # a little larger.
+        shift = 64 - max(1, (self.n_documents - 1).bit_length())
+        drawn: dict[int, None] = {}
+        while len(drawn) < k:
+            for row in (rng.bit_generator.random_raw(k) >> np.uint64(shift)).tolist():
+                if row < self.n_documents and len(drawn) < k:
+                    drawn[row] = None
+        return list(drawn)
 
     def score(self, queries: IntArray, docs: IntArray) -> FloatArray | None:
         """None: a random number is not a score of a pair."""

@@ -35,10 +35,13 @@ def exclude_from(run: Run, found: Pool, units: Units) -> Candidates:
     """Say of each candidate whether and why it is dropped, and share the candidates out to the units."""
     collection = run.collection
     documents, passage = collection.documents, collection.documents.passage
+    # queries of the same text are one query here: what answers one of them answers the others
+    asked = collection.queries.passage
+    query, positive_query = asked[found.query], asked[collection.positive_query]
     masks = {
-        "known_positive": exclude.is_pair(found.query, found.doc, collection.positive_query, collection.positive_rows),
+        "known_positive": exclude.is_pair(query, found.doc, positive_query, collection.positive_rows),
         "duplicate_of_positive": exclude.is_pair(
-            found.query, passage[found.doc], collection.positive_query, passage[collection.positive_rows]
+            query, passage[found.doc], positive_query, passage[collection.positive_rows]
         ),
         "query_itself": (collection.queries.keys[found.query] == documents.keys[found.doc]).all(axis=1),
         "empty_text": documents.empty[found.doc],

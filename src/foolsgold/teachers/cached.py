@@ -10,7 +10,7 @@ import numpy as np
 
 from foolsgold.errors import TeacherError
 from foolsgold.progress import SILENT, Advance, Progress
-from foolsgold.records import FloatArray, Scale, text_key
+from foolsgold.records import BoolArray, Column, FloatArray, Scale, text_key
 from foolsgold.teachers.protocol import Pair, Teacher
 from foolsgold.teachers.store import PairKey, ScoreStore
 
@@ -49,6 +49,7 @@ class CachedTeacher:
         for row, key in enumerate(keys):
             distinct.setdefault(key, row)
         found = self._store.get(self.fingerprint, list(distinct))
+        found = Column(found.values, found.valid & _possible(found.values, self.scale))  # a damaged store is no oracle
         answers = dict(zip(distinct, found.values.tolist(), strict=True))
         missing = [key for key, known in zip(distinct, found.valid, strict=True) if not known]
         with progress.stage("score pairs", len(pairs)) as advance:
@@ -84,11 +85,7 @@ def checked(answer: Any, pairs: Sequence[Pair], scale: Scale, teacher: str = "th
         raise TeacherError(f"{teacher} gave {len(scores)} scores for {len(pairs)} pairs{first}")
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
         scores = scores.astype(np.float32)
-    bad = ~np.isfinite(scores)
-    if scale == "probability":
-        bad |= (scores < 0) | (scores > 1)
-    if scale == "cosine":
-        bad |= np.abs(scores) > 1 + _COSINE_SLACK
+    bad = ~_possible(scores, scale)
     if bad.any():
         first_bad = int(np.argmax(bad))
         raise TeacherError(
@@ -96,6 +93,16 @@ def checked(answer: Any, pairs: Sequence[Pair], scale: Scale, teacher: str = "th
             f"{scores[first_bad]} for {_excerpt(pairs[first_bad])}"
         )
     return scores
+
+
+def _possible(scores: FloatArray, scale: Scale) -> BoolArray:
+    """Which scores are finite, and on their scale."""
+    possible: BoolArray = np.isfinite(scores)
+    if scale == "probability":
+        possible &= (scores >= 0) & (scores <= 1)
+    if scale == "cosine":
+        possible &= np.abs(scores) <= 1 + _COSINE_SLACK
+    return possible
 
 
 def _excerpt(pair: Pair) -> str:

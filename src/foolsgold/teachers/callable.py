@@ -6,6 +6,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ class CallableTeacher:
     def _call(self, batch: list[Pair]) -> Any:
         try:
             return self._function(batch)
-        except Exception as error:  # whatever the user's code raises
+        except (Exception, SystemExit) as error:  # whatever the user's code raises
             raise TeacherError(f"teacher {self._name} raised {type(error).__name__}: {error}") from error
 
 
@@ -95,7 +96,9 @@ def _import(module: str, name: str) -> Any:
 def _fingerprint(function: Any, name: str, prompt: str) -> str:
     own = getattr(function, "fingerprint", None)
     if own is None:
-        source = inspect.getsourcefile(inspect.unwrap(function)) if inspect.isroutine(function) else None
-        source = source or inspect.getsourcefile(type(function))
+        source = None
+        for place in (inspect.unwrap(function), type(function)):
+            with suppress(TypeError):  # built into Python: there is no file
+                source = source or inspect.getsourcefile(place)
         own = Path(source).read_bytes().hex() if source else name
     return sha256(f"callable\0{name.partition(':')[2]}\0{prompt}\0{own}".encode()).hexdigest()[:32]

@@ -40,7 +40,7 @@ class PlainTeacher:
         with progress.stage("score pairs", len(pairs)) as advance:
             try:
                 answer = self._score(list(pairs))
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise TeacherError(f"teacher: {self.name} failed on {len(pairs)} pairs: {error!r}") from error
             advance(len(pairs))
         return cast(FloatArray, answer)
