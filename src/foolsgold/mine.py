@@ -40,7 +40,8 @@ from foolsgold.teachers.plain import PlainTeacher
 log = logging.getLogger(__name__)
 
 _RECIPES_OWN: Any = object()  # tells "no teacher" (None) from "the teacher the recipe names"
-BLOCK = 4096  # queries mined at once: enough to keep matrix products and teacher batches full
+BLOCK = 4096  # queries mined at once: enough to keep matrix products and teacher batches full,
+CANDIDATES = 2_000_000  # unless they would have more candidates than this, for memory
 LIBRARIES = ("foolsgold", "numpy", "pyarrow", "bm25s", "onnxruntime", "tokenizers")
 
 
@@ -106,8 +107,10 @@ def mine(
             log.warning("%s", warning)
         run = Run(recipe, loaded, sources, signal, progress)
         funnel = Funnel(list(sources))
-        for first in range(0, len(loaded.queries), BLOCK):
-            queries = np.arange(first, min(first + BLOCK, len(loaded.queries)), dtype=np.int32)
+        depth = sum(min(spec.depth, len(loaded.documents)) for spec in recipe.sources.values())
+        size = max(1, min(BLOCK, CANDIDATES // depth))
+        for first in range(0, len(loaded.queries), size):
+            queries = np.arange(first, min(first + size, len(loaded.queries)), dtype=np.int32)
             block = mine_block(run, queries)
             writer.add(**block)
             funnel.add(**block)

@@ -82,8 +82,8 @@ class BM25:
         Returns:
             scores: float32 (q, min(k, n)), descending. rows: int32 (q, min(k, n)); equal scores in ascending row order.
         """
-        if k < 1:
-            raise SourceError(f"k is {k}; ask for at least 1 document a query")
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise SourceError(f"k is {k!r}; ask for a whole number of documents a query, at least 1")
         tokens, offsets, floors = self._read_queries(query_texts)
         shape = (len(floors), min(k, self.n_documents))
         scores, rows = np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.int32)

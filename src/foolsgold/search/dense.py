@@ -166,7 +166,7 @@ def _check(queries: _Matrix, corpus: _Matrix, k: int) -> None:
             f"queries have {queries.shape[1]} dimensions but the corpus has {corpus.shape[1]}; "
             "encode both with the same model"
         )
-    if k < 1:
-        raise SourceError(f"k is {k}; ask for at least 1 document a query")
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise SourceError(f"k is {k!r}; ask for a whole number of documents a query, at least 1")
     if len(corpus) == 0:
         raise SourceError("the corpus is empty; there is nothing to search")

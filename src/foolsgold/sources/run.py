@@ -39,7 +39,7 @@ class RunSource:
         self.path = Path(path)
         if not self.path.is_file():
             raise SourceError(f"{self.path}: no such run file")
-        run = _read_parquet(self.path) if self.path.suffix == ".parquet" else _read_trec(self.path)
+        run = _read_parquet(self.path) if self.path.suffix.lower() == ".parquet" else _read_trec(self.path)
         if not len(run.score):
             raise SourceError(f"{self.path}: empty; a run lists query-id Q0 doc-id rank score tag, one document a line")
         query, unknown_queries = _rows_of(run.query_ids, run.query, collection.queries)

@@ -14,6 +14,8 @@ from foolsgold.sources.protocol import HasVectors
 from foolsgold.stages.run import Run
 from foolsgold.stages.units import Units
 
+_PAIRS = 1 << 20  # (candidate, positive) pairs compared at once
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -73,17 +75,19 @@ def exclude_from(run: Run, found: Pool, units: Units) -> Candidates:
 def _near_duplicates(run: Run, found: Pool, among: BoolArray) -> BoolArray:
     """Candidates that are nearly the text, or nearly the vector, of a positive of their query."""
     spec, offsets = run.recipe.exclude, run.collection.positive_offsets
+    dense = next((source for source in run.sources.values() if isinstance(source, HasVectors)), None)
     near = np.zeros(len(found), dtype=np.bool_)
     rows = np.flatnonzero(among)
-    query = found.query[rows]
-    counts = (offsets[query + 1] - offsets[query]).astype(np.int64)
-    candidate = np.repeat(rows, counts)
-    within = np.arange(len(candidate)) - np.repeat(np.cumsum(counts) - counts, counts)
-    docs = found.doc[candidate]
-    positives = run.collection.positive_rows[np.repeat(offsets[query], counts) + within]
-    if spec.near_duplicate is not None:
-        near[candidate[jaccard_at_least(run.collection.documents, docs, positives, spec.near_duplicate)]] = True
-    dense = next((source for source in run.sources.values() if isinstance(source, HasVectors)), None)
-    if spec.near_duplicate_cosine is not None and dense is not None:
-        near[candidate[dense.similarity(docs, positives) >= spec.near_duplicate_cosine]] = True
+    pairs = np.cumsum(offsets[found.query[rows] + 1] - offsets[found.query[rows]])
+    # a query may have a thousand positives, and every candidate is compared with each
+    for part in np.split(rows, np.searchsorted(pairs, np.arange(_PAIRS, pairs[-1], _PAIRS))) if len(rows) else ():
+        query = found.query[part]
+        counts = offsets[query + 1] - offsets[query]
+        candidate = np.repeat(part, counts)
+        place = np.arange(len(candidate)) + np.repeat(offsets[query] - (np.cumsum(counts) - counts), counts)
+        docs, positives = found.doc[candidate], run.collection.positive_rows[place]
+        if spec.near_duplicate is not None:
+            near[candidate[jaccard_at_least(run.collection.documents, docs, positives, spec.near_duplicate)]] = True
+        if spec.near_duplicate_cosine is not None and dense is not None:
+            near[candidate[dense.similarity(docs, positives) >= spec.near_duplicate_cosine]] = True
     return near
