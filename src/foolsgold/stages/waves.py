@@ -14,6 +14,10 @@ from foolsgold.stages.exclusion import Candidates
 from foolsgold.stages.run import Run
 from foolsgold.stages.units import Units, source_reference
 
+# Waves without looking ahead. With 40 % of candidates thrown back, looking ahead from the second wave on cost 11 % more
+# teacher calls than were needed (benchmarks/mine_collections.py, debian).
+_PATIENT_WAVES = 3
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -31,7 +35,7 @@ def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
     """Score, decide and select in waves until no unit takes a candidate that has no score.
 
     In a wave candidates without a score count as usable; those that are then taken are scored. When none of them
-    is, the outcome is that of scoring everything (`select`). Units that are still short after two waves look twice
+    is, the outcome is that of scoring everything (`select`). Units that are still short after some waves look twice
     as far ahead in each further one, so that a few queries without negatives do not cost a wave a candidate.
     """
     recipe, pairs, quotas = run.recipe, candidates.pool, run.quotas
@@ -59,8 +63,8 @@ def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
             taken[unit] = select.take(orders, unit, usable, quotas)
             if any(unscored[candidate] for candidate, _ in taken[unit]):
                 ahead = taken[unit]
-                if wave > 1:
-                    ahead = select.take(orders, unit, usable, quotas.times(2 ** (wave - 1)))
+                if wave >= _PATIENT_WAVES:
+                    ahead = select.take(orders, unit, usable, quotas.times(2 ** (wave - _PATIENT_WAVES + 1)))
                 still_open.append(unit)
                 asked += [candidate for candidate, _ in ahead if unscored[candidate]]
         if not asked:
