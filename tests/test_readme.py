@@ -81,7 +81,7 @@ def test_the_commands_of_the_readme_run(folder: Path) -> None:
 def test_the_python_of_the_readme_runs(folder: Path) -> None:
     (code,) = _blocks("python")
     assert HUB in code
-    # with five documents not every query has five negatives, nor is this document proposed for its own query
+    # with five documents not every query has five negatives
     code = code.replace(f'"{HUB}"', f'"{MINILM}", teacher="{TEACHER}"').replace("n=5", "n=1")
     _run(folder, "-c", code)
 

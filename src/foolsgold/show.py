@@ -92,10 +92,7 @@ class Example:
 
 
 def examples(mined: MinedSet, n: int = 3) -> list[Example]:
-    """The n queries with the hardest selected negatives, of those in which a false negative was thrown back.
-
-    Queries whose positive the teacher itself scores low are passed over: they say nothing about negatives.
-    """
+    """The n queries with a false negative in which the teacher is surest of it and of the positive; texts in full."""
     ledger = mined.ledger()
     rejected = ledger.filter(pc.equal(ledger["verdict"].cast("string"), "false_negative"))
     selected = mined.negatives
@@ -115,7 +112,10 @@ def examples(mined: MinedSet, n: int = 3) -> list[Example]:
     def text(doc_id: str) -> str:
         return f"[{doc_id}] {collection.documents.take([collection.documents.find([doc_id])[doc_id]])[0]}"
 
-    both = sorted(set(best) & set(hardest), key=lambda query_id: (-hardest[query_id][0], query_id))
+    both = sorted(
+        set(best) & set(hardest),
+        key=lambda query_id: (-min(best[query_id][0], positives[query_id][1]), query_id),
+    )
     return [
         Example(
             query=collection.queries.take([collection.queries.find([query_id])[query_id]])[0],
