@@ -62,11 +62,12 @@ def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
         for unit in open_units:
             taken[unit] = select.take(orders, unit, usable, quotas)
             if any(unscored[candidate] for candidate, _ in taken[unit]):
-                ahead = taken[unit]
+                looked_at = taken[unit]
                 if wave >= _PATIENT_WAVES:
-                    ahead = select.take(orders, unit, usable, quotas.times(2 ** (wave - _PATIENT_WAVES + 1)))
+                    ahead = quotas.times(2 ** (wave - _PATIENT_WAVES + 1))
+                    looked_at = [*looked_at, *select.take(orders, unit, usable, ahead)]
                 still_open.append(unit)
-                asked += [candidate for candidate, _ in ahead if unscored[candidate]]
+                asked += dict.fromkeys(candidate for candidate, _ in looked_at if unscored[candidate])
         if not asked:
             break
         open_units, wanted = still_open, np.array(asked, dtype=np.int64)
