@@ -144,3 +144,20 @@ def test_the_light_path_imports_neither_torch_nor_transformers(folder: Path) -> 
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_strict_exits_with_1_on_a_failed_gate_and_leaves_the_set(folder: Path) -> None:
+    gate = ("--set", "audit.min_mean_margin=1000")
+    assert _run(folder, *MINE, *gate).returncode == 0
+    done = _run(folder, *MINE, *gate, "--strict")
+    assert done.returncode == 1
+    assert "min_mean_margin failed" in done.stderr
+    assert fg.MinedSet(folder / "mined").audit().passed is False
+
+
+def test_a_set_opens_from_another_folder(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = json.loads(_run(folder, *MINE, "--json").stdout)["path"]
+    code = f"import foolsgold as fg; print(fg.MinedSet({str(folder / path)!r}).to_dataset('labeled-pair').num_rows)"
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    done = subprocess.run([sys.executable, "-c", code], cwd=elsewhere, capture_output=True, text=True, check=True)
+    assert int(done.stdout) >= 3

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from toy import TableTeacher, collection, run_file
 
 import foolsgold as fg
-from foolsgold.errors import RecipeError
+from foolsgold.errors import RecipeError, TeacherError
 from foolsgold.mined_set import MinedSet
 
 DOCS = {
@@ -410,3 +410,80 @@ def test_blocks_of_queries_do_not_change_the_outcome(tmp_path: Path, monkeypatch
         mined = _mine(folder, lists, teacher, what=what)
         tables.append([pq.read_table(mined.path / f"{name}.parquet") for name in ("negatives", "ledger", "queries")])
     assert all(one.equals(other) for one, other in zip(*tables, strict=True))
+
+
+def test_what_answers_a_query_answers_every_query_with_the_same_text(tmp_path: Path) -> None:
+    docs = {"a": "alpha one", "b": "alpha two", "c": "gamma"}
+    what = collection(docs, {"q": "Alpha?", "r": " alpha? "}, {"q": {"a": 1}, "r": {"b": 1}})
+    mined = _mine(tmp_path, {"q": ["b", "c"], "r": ["a", "c"]}, None, what=what)
+    assert _verdicts(mined, "q")["b"] == ("excluded", "known_positive")
+    assert _verdicts(mined, "r")["a"] == ("excluded", "known_positive")
+    assert mined.negatives["doc_id"].to_pylist() == ["c", "c"]
+
+
+def test_a_teachers_logits_are_decided_on_the_recipes_scale(tmp_path: Path) -> None:
+    # sigmoid(0.29) = 0.57: not below 0.3, though 0.29 is
+    teacher = TableTeacher({DOCS["pos"]: 3.0, DOCS["hard"]: 0.29, DOCS["easy"]: -2.0}, scale="logit")
+    mined = _mine(tmp_path, {"q": ["hard", "easy"]}, teacher)
+    assert _verdicts(mined)["hard"] == ("ambiguous", "between_thresholds")
+    assert mined.negatives["teacher_score"].to_pylist() == [pytest.approx(1 / (1 + np.exp(2.0)))]
+
+
+def test_thresholds_of_another_scale_are_read_on_it_with_a_warning(tmp_path: Path) -> None:
+    teacher = TableTeacher({DOCS["pos"]: 3.0, DOCS["hard"]: 0.29}, scale="logit")
+    recipe = fg.Recipe.build({"teacher": {"scale": "logit"}})
+    source = {"run": {"path": str(run_file(tmp_path / "run.txt", {"q": ["hard"]}))}}
+    what = collection(DOCS, QUERIES, {"q": {"pos": 1}})
+    mined = fg.mine(what, recipe, retriever=None, teacher=teacher, sources=source, out=tmp_path / "mined")
+    # the teacher's object replaces the recipe's teacher, its scale stays the recipe's
+    assert mined.manifest["recipe"]["teacher"]["scale"] == "logit"
+    assert _verdicts(mined)["hard"][0] == "negative"
+    assert any("are read as logits" in text for text in mined.manifest["warnings"])
+
+
+def test_a_function_with_a_scale_is_a_teacher(tmp_path: Path) -> None:
+    def share(pairs: list[tuple[str, str]]) -> list[float]:
+        return [SCORES[next(name for name, text in DOCS.items() if text == doc)] for _, doc in pairs]
+
+    with pytest.raises(TeacherError, match=r"share\.scale is None; set it to what its scores are"):
+        _mine(tmp_path, {"q": ["hard"]}, share)
+    share.scale = "probability"  # type: ignore[attr-defined]
+    assert _mine(tmp_path, {"q": ["hard"]}, share).negatives["doc_id"].to_pylist() == ["hard"]
+
+
+@pytest.mark.parametrize("answer", [[float("nan")], [1.7], [], [0.1, 0.2], ["high"], [[0.1]], None])
+def test_a_teacher_that_does_not_answer_with_a_number_a_pair_is_refused(tmp_path: Path, answer: Any) -> None:
+    class Odd:
+        scale = "probability"
+
+        def score(self, pairs: list[tuple[str, str]]) -> Any:
+            del pairs
+            return answer
+
+    with pytest.raises(TeacherError):
+        _mine(tmp_path, {"q": ["hard"]}, Odd())
+    assert not list((tmp_path / "mined").glob("*/manifest.json"))
+
+
+def test_with_each_a_document_is_labelled_once_a_query(tmp_path: Path) -> None:
+    docs = {"p1": "one", "p2": "two", "a": "three"}
+    mined = _mine(
+        tmp_path,
+        {"q": ["a"]},
+        _teacher({"p1": 0.9, "p2": 0.8, "a": 0.1}, docs),
+        what=collection(docs, {"q": "count"}, {"q": {"p1": 1, "p2": 1}}),
+        decide={"positive_reference": "each"},
+    )
+    assert len(mined.negatives) == 2
+    rows = [(row["positive"], row["label"]) for row in mined.to_dataset("labeled-pair").to_list()]
+    assert rows == [("one", 1), ("three", 0), ("two", 1)]
+
+
+def test_a_source_that_proposes_nothing_for_most_queries_is_spoken_of(tmp_path: Path) -> None:
+    docs = {"a": "黑猫坐在垫子上", "b": "股市大跌", "p": "猫在垫子上睡觉"}
+    what = collection(docs, {"q": "猫坐在哪里"}, {"q": {"p": 1}})
+    sections: dict[str, Any] = {"retriever": None, "teacher": None, "out": tmp_path}
+    silent = fg.mine(what, sources={"bm25": {}}, **sections)
+    assert any("bm25 proposed nothing for 1 of 1 queries" in text for text in silent.manifest["warnings"])
+    found = fg.mine(what, sources={"bm25": {"tokenizer": "bigram", "language": "none"}}, **sections)
+    assert found.negatives["doc_id"].to_pylist() == ["a"]

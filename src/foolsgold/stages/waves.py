@@ -58,7 +58,8 @@ def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
         verdicts = decide.decide(score, positive, **rules)
         unscored = verdicts.zone == Zone.UNSCORED
         usable = judgeable & (unscored | (verdicts.weight.valid & (verdicts.weight.values > 0)))
-        still_open, asked = [], []
+        still_open: list[int] = []
+        asked: list[int] = []
         for unit in open_units:
             taken[unit] = select.take(orders, unit, usable, quotas)
             if any(unscored[candidate] for candidate, _ in taken[unit]):
