@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from foolsgold.cache import cache_folder
 from foolsgold.collection import load_collection
+from foolsgold.collection.columns import CHOSEN
 from foolsgold.errors import CollectionError
 from foolsgold.funnel import Funnel
 from foolsgold.mined_set import MinedSet, SetWriter, newest
@@ -91,8 +92,8 @@ def mine(
     loaded = load_collection(collection, progress=progress)
     recipe = recipe.with_values({"collection": _from_anywhere(loaded.spec)})
     notes = [f"{loaded.name}: {note}" for note in loaded.notes]
-    for note in notes:
-        log.info("%s", note)
+    for note in loaded.notes:
+        log.log(logging.INFO if note.startswith(CHOSEN) else logging.WARNING, "%s: %s", loaded.name, note)
     store = Path(cache) if cache is not None else cache_folder()
     # opened first: a folder that cannot be written to must not cost hours of scoring
     with SetWriter(Path(out), list(recipe.sources)) as writer:
@@ -100,7 +101,7 @@ def mine(
         signal = build_signal(recipe, loaded, sources, own_teacher, store, progress)
         for name, source in sources.items():
             for note in getattr(source, "notes", ()):
-                log.info("%s: %s", name, note)
+                log.warning("%s: %s", name, note)
                 notes.append(f"{name}: {note}")
         warnings = _warnings(recipe, signal)
         for warning in warnings:

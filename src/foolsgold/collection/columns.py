@@ -24,6 +24,8 @@ CORPUS_TEXTS = ("text", "contents", "content", "passage", "document", "body")
 CORPUS_IDS = ("_id", "id", "doc_id", "docid", "pid", "passage_id", "document_id", "corpus_id")
 _NEGATIVE = re.compile(r"(hard_)?(neg|negatives?)(_passages?)?(_\d+)?")
 
+CHOSEN = "columns"  # how the note begins that says which were used; all other notes say that something was passed over
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -51,7 +53,7 @@ class Columns:
         if self.negatives:
             chosen.append(f"{', '.join(map(repr, self.negatives))} more documents for the corpus")
         unread = [column for column in there if column not in self.used]
-        return f"columns: {', '.join(chosen)}" + (f"; not read: {', '.join(map(repr, unread))}" if unread else "")
+        return f"{CHOSEN}: {', '.join(chosen)}" + (f"; not read: {', '.join(map(repr, unread))}" if unread else "")
 
 
 def choose_columns(name: str, there: tuple[str, ...], anchor: str | None, positive: str | None) -> Columns:
