@@ -325,6 +325,7 @@ def test_another_seed_is_another_version(tmp_path: Path) -> None:
     second = _mine(tmp_path, lists, seed=14)
     assert first.version != second.version
     assert second.manifest["parent"] == first.version
+    assert _mine(tmp_path, lists, seed=14).manifest["parent"] == first.version  # again: not its own parent
 
 
 def _big(seed: int, n_queries: int = 7, n_docs: int = 40) -> tuple[Any, dict[str, list[str]], TableTeacher]:
@@ -419,6 +420,14 @@ def test_what_answers_a_query_answers_every_query_with_the_same_text(tmp_path: P
     assert _verdicts(mined, "q")["b"] == ("excluded", "known_positive")
     assert _verdicts(mined, "r")["a"] == ("excluded", "known_positive")
     assert mined.negatives["doc_id"].to_pylist() == ["c", "c"]
+
+
+def test_what_is_nearly_an_answer_of_a_query_of_the_same_text_is_no_negative(tmp_path: Path) -> None:
+    long = "alpha two is a rather long document about many things indeed, many and more of them"
+    docs = {"a": "alpha one", "b": long, "b2": long + ".", "c": "gamma"}
+    what = collection(docs, {"q": "Alpha?", "r": " alpha? "}, {"q": {"a": 1}, "r": {"b": 1}})
+    mined = _mine(tmp_path, {"q": ["b2", "c"]}, None, what=what)
+    assert _verdicts(mined, "q")["b2"] == ("excluded", "near_duplicate_of_positive")
 
 
 def test_a_teachers_logits_are_decided_on_the_recipes_scale(tmp_path: Path) -> None:

@@ -105,6 +105,11 @@ def test_formats_that_are_not_there_are_refused(tmp_path: Path) -> None:
         mined.to_dataset("triple")  # type: ignore[arg-type]
     with pytest.raises(MinedSetError, match="no query has 8 negatives"):
         mined.to_dataset("n-tuple", n=8)
+    for n in (0, -1, 2.5, "3", True):
+        with pytest.raises(MinedSetError, match="a whole number, at least 1"):
+            mined.to_dataset("n-tuple", n=n)  # type: ignore[arg-type]
+    with pytest.raises(MinedSetError, match="triplet has all there are"):
+        mined.to_dataset("triplet", n=1)
 
 
 def test_a_candidates_story_names_rank_scores_verdict_and_quota(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from rich.logging import RichHandler
 import foolsgold
 from foolsgold.errors import FoolsgoldError, GateFailed, RecipeError
 from foolsgold.progress import SILENT, Bars, Progress
-from foolsgold.recipe import Recipe
+from foolsgold.recipe import Recipe, read_yaml
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -272,9 +272,10 @@ def _assignments(pairs: list[str]) -> dict[str, Any]:
         if not equals or not field:
             raise RecipeError(f"--set {pair}: write FIELD=VALUE, as in --set decide.negative_below=0.2")
         try:
-            values[field] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise RecipeError(f"--set {pair}: the value is not valid YAML; quote it if it is a text") from None
+            values[field] = read_yaml(value)
+        except yaml.YAMLError as error:
+            said = " ".join(str(error).split())
+            raise RecipeError(f"--set {pair}: the value is not valid YAML ({said}); quote it if it is a text") from None
     return values
 
 

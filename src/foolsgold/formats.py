@@ -52,10 +52,10 @@ def to_dataset(mined: MinedSet, format: Format, *, scores: bool, weights: bool, 
         raise MinedSetError(f"unknown format {format!r}; one of {', '.join(get_args(Format))}")
     if scores and mined.manifest["teacher"] is None:
         raise MinedSetError(f"{mined.path}: scores were asked for, but this set was mined without a teacher")
-    if n is not None and (format != "n-tuple" or n < 1):
-        raise MinedSetError(
-            f"n={n}: the number of negatives in an n-tuple, at least 1; {format} has as many as there are"
-        )
+    if n is not None and (type(n) is not int or n < 1):
+        raise MinedSetError(f"n={n!r}: the number of negatives in an n-tuple is a whole number, at least 1")
+    if n is not None and format != "n-tuple":
+        raise MinedSetError(f"n={n}: only an n-tuple has a fixed number of negatives; {format} has all there are")
     width = int(mined.manifest["recipe"]["select"]["per_query"]) if n is None else n
     collection = mined.collection
     examples = _examples(mined, collection)

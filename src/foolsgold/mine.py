@@ -24,7 +24,7 @@ from foolsgold.collection import load_collection
 from foolsgold.collection.columns import CHOSEN
 from foolsgold.errors import CollectionError
 from foolsgold.funnel import Funnel
-from foolsgold.mined_set import MinedSet, SetWriter, newest
+from foolsgold.mined_set import MinedSet, SetWriter
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import DecideSpec, Recipe
 from foolsgold.records import IntArray
@@ -118,12 +118,10 @@ def mine(
         for warning in funnel.warnings():
             log.warning("%s", warning)
             warnings.append(warning)
-        parent = newest(Path(out))
         folder = writer.finish(
             {
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
                 "seconds": round(time.perf_counter() - started, 2),
-                "parent": parent.name if parent else None,
                 "collection": {
                     "name": loaded.name,
                     "split": loaded.split,
@@ -179,12 +177,18 @@ def _from_anywhere(spec: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if spec is None:
         return None
 
-    def absolute(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {name: absolute(inner) for name, inner in value.items()}
-        return str(Path(value).resolve()) if isinstance(value, str) and Path(value).exists() else value
+    def absolute(path: Any) -> Any:
+        return str(Path(path).resolve()) if isinstance(path, str) and Path(path).exists() else path
 
-    return {kind: absolute(value) if kind in ("beir", "pairs") else value for kind, value in spec.items()}
+    found = dict(spec)
+    if "beir" in found:
+        found["beir"] = absolute(found["beir"])
+    if isinstance(found.get("pairs"), Mapping):
+        pairs = found["pairs"]
+        found["pairs"] = {**pairs, **{name: absolute(pairs[name]) for name in ("path", "corpus") if pairs.get(name)}}
+    elif "pairs" in found:
+        found["pairs"] = absolute(found["pairs"])
+    return found
 
 
 def _warnings(recipe: Recipe, signal: Signal) -> list[str]:

@@ -89,7 +89,9 @@ class SetWriter:
             writer.close()
         version = self._version(manifest)
         folder = self.out / version
-        text = json.dumps({"version": version, **manifest}, indent=2, ensure_ascii=False, default=str)
+        parent = newest(self.out, other_than=version)
+        facts = {"version": version, "parent": parent.name if parent else None, **manifest}
+        text = json.dumps(facts, indent=2, ensure_ascii=False, default=str)
         (self._folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
         mined = MinedSet(self._folder, collection)
         (self._folder / "audit.json").write_text(json.dumps(mined.audit().to_json(), indent=2) + "\n", encoding="utf-8")
@@ -307,9 +309,10 @@ def write_qrels(collection: Collection, path: Path) -> None:
             file.write(f"{query}\t{document}\t{grade}\n")
 
 
-def newest(out: Path) -> Path | None:
-    """The folder of the set in `out` that was written last."""
-    sets = [folder.parent for folder in out.glob("*/manifest.json") if not folder.parent.name.startswith(".")]
+def newest(out: Path, other_than: str = "") -> Path | None:
+    """The folder of the set in `out` that was written last, but for that of one version."""
+    sets = [path.parent for path in out.glob("*/manifest.json")]
+    sets = [folder for folder in sets if not folder.name.startswith(".") and folder.name != other_than]
     return max(sets, key=lambda folder: (folder / "manifest.json").stat().st_mtime_ns, default=None)
 
 

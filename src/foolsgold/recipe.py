@@ -35,10 +35,17 @@ class _EachKeyOnce(yaml.SafeLoader):
         """Refuse a repeated key, naming its line."""
         seen: set[str] = set()
         for key, _ in node.value:
-            if key.value in seen:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.YAMLError(f"a name is expected in line {key.start_mark.line + 1}, not a list or a mapping")
+            if key.value in seen and key.value != "<<":
                 raise yaml.YAMLError(f"{key.value} stands twice, again in line {key.start_mark.line + 1}")
-            seen.add(str(key.value))
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+def read_yaml(text: str) -> Any:
+    """Plain values. Raises yaml.YAMLError, also where a key stands twice."""
+    return yaml.load(text, Loader=_EachKeyOnce)  # a SafeLoader
 
 
 class _Stage(BaseModel):
@@ -310,7 +317,7 @@ class Recipe(_Stage):
         """
         path = Path(path)
         try:
-            loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_EachKeyOnce)  # a SafeLoader
+            loaded = read_yaml(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise RecipeError(f"{path}: no such recipe; `foolsgold init {path}` writes one") from None
         except (OSError, UnicodeDecodeError) as error:

@@ -95,7 +95,9 @@ class TeacherSignal:
     def __init__(
         self, teacher: Teacher, scale: Scale, name: str, collection: Collection, cache: Path, progress: Progress
     ) -> None:
-        self._teacher = CachedTeacher(teacher, ScoreStore(cache / "teacher_scores.sqlite"))
+        # scores of a teacher that cannot be told from another one's are for this run only
+        remembered = getattr(teacher, "remembered", True)
+        self._teacher = CachedTeacher(teacher, ScoreStore(cache / "teacher_scores.sqlite" if remembered else None))
         self._scale = scale
         self._name = name
         self._collection = collection

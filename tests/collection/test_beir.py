@@ -9,6 +9,7 @@ import pytest
 
 from foolsgold.cache import cache_folder
 from foolsgold.collection import corpus, load_collection
+from foolsgold.collection.beir import read_qrels
 from foolsgold.errors import CollectionError
 
 Write = Callable[..., Path]
@@ -258,3 +259,25 @@ def test_real_collections_are_read_whole(
 ) -> None:
     real = load_collection(f"beir:{shared_data / name}", **options)
     assert (len(real.documents), len(real.queries), len(real.positive_rows)) == (documents, queries, positives)
+
+
+@pytest.mark.parametrize("header", ["query-id\tcorpus-id\tscore", "qid iter docno rel", "query_id doc_id Relevance"])
+def test_a_header_is_known_by_its_words(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.tsv"
+    path.write_text(f"{header}\nq1\td1\t1\n", encoding="utf-8")
+    assert [judgement.query_id for judgement in read_qrels(path)[0]] == ["q1"]
+
+
+@pytest.mark.parametrize("first", ["id-0\td0\t1", "ID 7 1", "q-id-1 0 d1 2"])
+def test_a_first_line_with_a_grade_is_no_header_whatever_its_ids(first: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.tsv"
+    path.write_text(f"{first}\nq1\td1\t1\n", encoding="utf-8")
+    assert len(read_qrels(path)[0]) == 2
+
+
+@pytest.mark.parametrize("first", ["q0\td0\tnan", "q1\td1\tscore", "q0\td0\t1_0", "q0\td0\t10000000000000"])
+def test_a_bad_grade_in_the_first_line_is_an_error(first: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.tsv"
+    path.write_text(f"{first}\nq1\td1\t1\n", encoding="utf-8")
+    with pytest.raises(CollectionError, match="line 1"):
+        read_qrels(path)

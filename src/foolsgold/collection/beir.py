@@ -118,7 +118,8 @@ def _fields(line: str) -> list[str]:
 
 
 def _is_header(fields: list[str]) -> bool:
-    return fields[-1].casefold() in _HEADER_WORDS or "id" in re.split(r"[\W_]", fields[0].casefold())
+    first, last = fields[0].casefold(), fields[-1].casefold()
+    return last in _HEADER_WORDS and re.fullmatch(r"(query|topic|q)?[\W_]?(id|no|number)?", first) is not None
 
 
 def _grade(text: str) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from foolsgold.collection.texts import Texts
 from foolsgold.errors import CollectionError
-from foolsgold.records import BoolArray, IntArray, LongArray
+from foolsgold.records import BoolArray, IntArray, LongArray, pair_keys
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,20 @@ class Collection:
     def positive_query(self) -> IntArray:
         """int32 (n_positives): the query row of each of `positive_rows`."""
         return self.judged_query[self._relevant]
+
+    @cached_property
+    def answers(self) -> tuple[LongArray, IntArray]:
+        """Offsets, int64 (n_queries + 1), and document rows: a query's positives and those of queries of its text."""
+        asked = self.queries.passage
+        if len(np.unique(asked)) == len(asked):
+            return self.positive_offsets, self.positive_rows
+        pairs = np.unique(pair_keys(asked[self.positive_query], self.positive_rows))
+        texts = (pairs >> 32).astype(np.int32)
+        begins, ends = np.searchsorted(texts, asked), np.searchsorted(texts, asked, side="right")
+        counts = ends - begins
+        place = np.arange(counts.sum()) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return offsets, (pairs[place] & 0xFFFFFFFF).astype(np.int32)
 
     @cached_property
     def positive_grade(self) -> IntArray:

@@ -113,16 +113,16 @@ def _sets(texts: Texts | Sequence[str], left: _Rows, right: _Rows, n: int) -> tu
 
 def _hashed(codes: npt.NDArray[np.uint32], lengths: LongArray, n: int) -> npt.NDArray[np.uint64]:
     """(text, hash) of every shingle of every text, which stand in `codes` one after the other."""
-    # a text that is too short for a shingle is one itself: hashed with its length, which tells it from real ones
+    # a text that is too short for a shingle is one itself, filled up with a code that no character has
     begins = np.cumsum(lengths) - lengths
     counts = np.maximum(lengths - n + 1, 1)
     text = np.repeat(np.arange(len(lengths), dtype=np.uint64), counts)
     start = np.arange(counts.sum()) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
     width = np.repeat(np.minimum(lengths, n), counts)
     padded = np.concatenate([codes, np.zeros(n, dtype=np.uint32)])
-    hashed = width.astype(np.uint64)
+    hashed = np.zeros(len(start), dtype=np.uint64)
     for i in range(n):
-        code = np.where(i < width, padded[start + i], 0).astype(np.uint64)
+        code = np.where(i < width, padded[start + i].astype(np.uint64) + np.uint64(1), np.uint64(0))
         hashed = (hashed ^ code) * np.uint64(0x9E3779B97F4A7C15)
         hashed ^= hashed >> np.uint64(32)
     return (text << _HASH_BITS) | (hashed & _HASH)

@@ -11,13 +11,15 @@ import numpy.typing as npt
 from foolsgold.progress import SILENT, Progress
 from foolsgold.records import FloatArray, Hits, IntArray
 
+_SMALL = 4096  # documents that are put in order whole, which is as quick and holds for any depth
+
 
 class RandomSource:
     """Draws documents uniformly, each at most once a query.
 
-    A query's draw depends on the seed, the source's name and the query's row alone: a greater depth only adds to it,
-    and documents put at the end of the corpus move few of the others. The score is one over the place in the draw: it
-    orders, and says nothing.
+    A query's draw depends on the seed, the source's name and the query's row alone: a greater depth (of up to a quarter
+    of a large corpus) only adds to it, and documents put at the end of the corpus move few of the others. The score is
+    one over the place in the draw: it orders, and says nothing.
     """
 
     def __init__(self, name: str, n_documents: int, seed: int) -> None:
@@ -38,14 +40,14 @@ class RandomSource:
 
     def _draw(self, rng: np.random.Generator, k: int) -> npt.ArrayLike:
         """The first k documents of the query's own order of all documents."""
-        if 4 * k > self.n_documents:
+        if self.n_documents <= _SMALL or 4 * k > self.n_documents:
             return np.argsort(rng.random(self.n_documents), kind="stable")[:k]
-        # Rows below the next power of two, those that are not there passed over: O(k), and the same rows for a corpus
-        # a little larger.
-        shift = 64 - max(1, (self.n_documents - 1).bit_length())
+        # Rows below the next power of two, those that are not there passed over: O(k), and mostly the same rows for a
+        # corpus a little larger.
+        mask = np.uint64((1 << (self.n_documents - 1).bit_length()) - 1)
         drawn: dict[int, None] = {}
         while len(drawn) < k:
-            for row in (rng.bit_generator.random_raw(k) >> np.uint64(shift)).tolist():
+            for row in (rng.bit_generator.random_raw(k) & mask).tolist():
                 if row < self.n_documents and len(drawn) < k:
                     drawn[row] = None
         return list(drawn)

@@ -37,14 +37,11 @@ def exclude_from(run: Run, found: Pool, units: Units) -> Candidates:
     """Say of each candidate whether and why it is dropped, and share the candidates out to the units."""
     collection = run.collection
     documents, passage = collection.documents, collection.documents.passage
-    # queries of the same text are one query here: what answers one of them answers the others
-    asked = collection.queries.passage
-    query, positive_query = asked[found.query], asked[collection.positive_query]
+    offsets, answers = collection.answers
+    asked = np.repeat(np.arange(len(collection.queries), dtype=np.int32), np.diff(offsets))
     masks = {
-        "known_positive": exclude.is_pair(query, found.doc, positive_query, collection.positive_rows),
-        "duplicate_of_positive": exclude.is_pair(
-            query, passage[found.doc], positive_query, passage[collection.positive_rows]
-        ),
+        "known_positive": exclude.is_pair(found.query, found.doc, asked, answers),
+        "duplicate_of_positive": exclude.is_pair(found.query, passage[found.doc], asked, passage[answers]),
         "query_itself": (collection.queries.keys[found.query] == documents.keys[found.doc]).all(axis=1),
         "empty_text": documents.empty[found.doc],
     }
@@ -74,7 +71,7 @@ def exclude_from(run: Run, found: Pool, units: Units) -> Candidates:
 
 def _near_duplicates(run: Run, found: Pool, among: BoolArray) -> BoolArray:
     """Candidates that are nearly the text, or nearly the vector, of a positive of their query."""
-    spec, offsets = run.recipe.exclude, run.collection.positive_offsets
+    spec, (offsets, answers) = run.recipe.exclude, run.collection.answers
     dense = next((source for source in run.sources.values() if isinstance(source, HasVectors)), None)
     near = np.zeros(len(found), dtype=np.bool_)
     rows = np.flatnonzero(among)
@@ -85,7 +82,7 @@ def _near_duplicates(run: Run, found: Pool, among: BoolArray) -> BoolArray:
         counts = offsets[query + 1] - offsets[query]
         candidate = np.repeat(part, counts)
         place = np.arange(len(candidate)) + np.repeat(offsets[query] - (np.cumsum(counts) - counts), counts)
-        docs, positives = found.doc[candidate], run.collection.positive_rows[place]
+        docs, positives = found.doc[candidate], answers[place]
         if spec.near_duplicate is not None:
             near[candidate[jaccard_at_least(run.collection.documents, docs, positives, spec.near_duplicate)]] = True
         if spec.near_duplicate_cosine is not None and dense is not None:

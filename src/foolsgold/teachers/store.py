@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS scores (
 ) WITHOUT ROWID;
 """
 _TEACHER = "SELECT id FROM teachers WHERE fingerprint = ?"
-_FIND = "SELECT score FROM scores WHERE teacher = ? AND query = ? AND document = ?"
+_FIND = "SELECT score FROM scores WHERE teacher = ? AND query = ? AND document = ? AND typeof(score) = 'real'"
 _KEEP = "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)"
 
 
@@ -41,9 +41,10 @@ class ScoreStore:
     stops a run.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._connection = self._open()
+    def __init__(self, path: Path | None) -> None:
+        """Open the file; None for a store in memory."""
+        self.path = path or Path(":memory:")
+        self._connection = _connect(":memory:") if path is None else self._open()
 
     def get(self, teacher: str, keys: Sequence[PairKey]) -> Column:
         """The score of each pair, float32 (n), known where the store has it. About 150,000 pairs a second."""
