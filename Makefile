@@ -32,7 +32,7 @@ format: .venv/.done
 .venv/.done: pyproject.toml requirements-dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "foolsgold needs Python 3.11 or newer; make PYTHON=python3.12 test names another")'
 	$(PYTHON) -m venv .venv
-	.venv/bin/python -m pip install $(PIP_FLAGS) -r requirements-dev.txt -e '.[dev,docs,faiss,ir_datasets,label,llm,ray]'
+	.venv/bin/python -m pip install $(PIP_FLAGS) -r requirements-dev.txt -e '.[dev,docs,faiss,ir-datasets,label,llm,ray]'
 	touch $@
 
 clean:

@@ -85,7 +85,7 @@ def test_loading_needs_neither_torch_nor_datasets(beir: Write) -> None:
 
 def test_ir_datasets_not_installed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ir_datasets", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'foolsgold\[ir_datasets\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'foolsgold\[ir-datasets\]'"):
         load_collection("ir_datasets:beir/scifact/train")
 
 

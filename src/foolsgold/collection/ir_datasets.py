@@ -34,7 +34,7 @@ def load_ir_datasets(
     try:
         import ir_datasets
     except ImportError:
-        raise MissingExtra("ir_datasets", f"reading ir_datasets:{name}") from None
+        raise MissingExtra("ir-datasets", f"reading ir_datasets:{name}") from None
     full_name = f"{name}/{split}" if split else name
     try:
         dataset = ir_datasets.load(full_name)
