@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from foolsgold.collection import Collection, Texts
 from foolsgold.errors import MinedSetError
-from foolsgold.records import BoolArray, Column, IntArray, LongArray, pair_keys
+from foolsgold.records import BoolArray, Column, IntArray, LongArray, pair_keys, ranges
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -102,8 +102,7 @@ class _Examples:
 
     def flat(self, counts: LongArray) -> LongArray:
         """Indices of the first `counts` negatives of every row, one row after the other."""
-        rows: LongArray = np.arange(counts.sum()) + np.repeat(self.begin - (np.cumsum(counts) - counts), counts)
-        return rows
+        return ranges(self.begin, counts)
 
 
 def _examples(mined: MinedSet, collection: Collection) -> _Examples:

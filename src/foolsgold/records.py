@@ -246,6 +246,12 @@ def _source_fields(sources: list[str]) -> list[pa.Field]:
     ]
 
 
+def ranges(begins: npt.NDArray[Any], counts: npt.NDArray[Any]) -> LongArray:
+    """int64 (sum of counts): begins[i], begins[i] + 1, ... (`counts[i]` of them) for each i, one after the other."""
+    flat: LongArray = np.arange(counts.sum()) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
+    return flat
+
+
 def pair_keys(query: npt.NDArray[Any], doc: npt.NDArray[Any]) -> LongArray:
     """int64 (n): one number for each (query row, document row), ordered by query, then document."""
     return (query.astype(np.int64) << 32) | doc.astype(np.int64)

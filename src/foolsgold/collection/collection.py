@@ -12,7 +12,7 @@ import numpy as np
 
 from foolsgold.collection.texts import Texts
 from foolsgold.errors import CollectionError
-from foolsgold.records import BoolArray, IntArray, LongArray, pair_keys
+from foolsgold.records import BoolArray, IntArray, LongArray, pair_keys, ranges
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Collection:
         texts = (pairs >> 32).astype(np.int32)
         begins, ends = np.searchsorted(texts, asked), np.searchsorted(texts, asked, side="right")
         counts = ends - begins
-        place = np.arange(counts.sum()) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
+        place = ranges(begins, counts)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return offsets, (pairs[place] & 0xFFFFFFFF).astype(np.int32)
 

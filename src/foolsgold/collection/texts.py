@@ -93,12 +93,7 @@ class Texts:
     @cached_property
     def passage(self) -> IntArray:
         """int32 (n): the first row with the same normalised text. Rows of equal passage are one passage (rule 9)."""
-        order = np.lexsort((self.keys[:, 1], self.keys[:, 0]))  # stable: rows of equal key stay in ascending order
-        first = np.ones(len(self), dtype=np.bool_)
-        first[1:] = (self.keys[order[1:]] != self.keys[order[:-1]]).any(axis=1)
-        passage = np.empty(len(self), dtype=np.int32)
-        passage[order] = order[first][np.cumsum(first) - 1]
-        return passage
+        return first_of_equal(self.keys)
 
     @cached_property
     def empty(self) -> BoolArray:
@@ -120,6 +115,16 @@ class Texts:
                 for part in _bytes_of(pa.concat_arrays(column.slice(start, _BATCH).chunks)):
                     digest.update(part)
         return digest.hexdigest()
+
+
+def first_of_equal(keys: npt.NDArray[np.uint64]) -> IntArray:
+    """int32 (n): for each row of keys, uint64 (n, 2), the first row that is equal to it."""
+    order = np.lexsort((keys[:, 1], keys[:, 0]))  # stable: rows of equal key stay in ascending order
+    starts = np.ones(len(keys), dtype=np.bool_)
+    starts[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
+    first = np.empty(len(keys), dtype=np.int32)
+    first[order] = order[starts][np.cumsum(starts) - 1]
+    return first
 
 
 def normalise(text: str) -> str:

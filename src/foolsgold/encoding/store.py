@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from filelock import FileLock, Timeout
 
-from foolsgold.collection.texts import Texts
+from foolsgold.collection.texts import Texts, first_of_equal
 from foolsgold.encoding.protocol import Encoder, Role
 from foolsgold.encoding.vectors import NotFinite
 from foolsgold.progress import SILENT, Advance, Progress
@@ -47,7 +47,7 @@ def encode_all(encoder: Encoder, texts: Texts, role: Role, *, cache: Path, progr
     kept = _opened(path, shape)
     if kept is not None:
         return kept
-    work = _Work(encoder, texts, role, _first_rows(keys), progress)
+    work = _Work(encoder, texts, role, first_of_equal(keys), progress)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _only_one(path):
@@ -177,16 +177,6 @@ def _keys(texts: Texts) -> npt.NDArray[np.uint64]:
     for window in texts.batches(_WINDOW):
         keys += b"".join(map(text_key, window))
     return np.frombuffer(bytes(keys), dtype=np.uint64).reshape(-1, 2)
-
-
-def _first_rows(keys: npt.NDArray[np.uint64]) -> IntArray:
-    """int32 (n): the first row with the same key."""
-    order = np.lexsort((keys[:, 1], keys[:, 0]))  # stable: rows of equal key stay in ascending order
-    starts = np.ones(len(keys), dtype=np.bool_)
-    starts[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
-    first = np.empty(len(keys), dtype=np.int32)
-    first[order] = order[starts][np.cumsum(starts) - 1]
-    return first
 
 
 def _parts_by_length(window: list[str], rows: npt.NDArray[np.intp]) -> Iterator[npt.NDArray[np.intp]]:

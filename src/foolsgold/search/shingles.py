@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foolsgold.collection import Texts, normalise
-from foolsgold.records import BoolArray, FloatArray, LongArray
+from foolsgold.records import BoolArray, FloatArray, LongArray, ranges
 
 # Broder's resemblance (On the Resemblance and Containment of Documents, 1997), on characters: it needs no words.
 SHINGLE = 5
@@ -80,7 +80,7 @@ class _Sets:
     def shared(self, some: _Rows, of: _Rows, counts: LongArray) -> LongArray:
         """How many of the first `counts` shingles of each text in `some` its partner in `of` has too."""
         pair = np.repeat(np.arange(len(some)), counts)
-        place = np.arange(counts.sum()) + np.repeat(self.starts[some] - (np.cumsum(counts) - counts), counts)
+        place = ranges(self.starts[some], counts)
         wanted = (self.keys[place] & _HASH) | (of[pair].astype(np.uint64) << _HASH_BITS)
         found = np.searchsorted(self.keys, wanted)
         there = self.keys[np.minimum(found, len(self.keys) - 1)] == wanted
@@ -117,7 +117,7 @@ def _hashed(codes: npt.NDArray[np.uint32], lengths: LongArray, n: int) -> npt.ND
     begins = np.cumsum(lengths) - lengths
     counts = np.maximum(lengths - n + 1, 1)
     text = np.repeat(np.arange(len(lengths), dtype=np.uint64), counts)
-    start = np.arange(counts.sum()) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
+    start = ranges(begins, counts)
     width = np.repeat(np.minimum(lengths, n), counts)
     padded = np.concatenate([codes, np.zeros(n, dtype=np.uint32)])
     hashed = np.zeros(len(start), dtype=np.uint64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from foolsgold import exclude
-from foolsgold.records import BoolArray, Column, IntArray, Pool
+from foolsgold.records import BoolArray, Column, IntArray, Pool, ranges
 from foolsgold.search.shingles import jaccard_at_least
 from foolsgold.sources.protocol import HasVectors
 from foolsgold.stages.run import Run
@@ -60,7 +60,7 @@ def exclude_from(run: Run, found: Pool, units: Units) -> Candidates:
     begins = np.searchsorted(found.query, units.query)
     counts = np.searchsorted(found.query, units.query, side="right") - begins
     unit = np.repeat(np.arange(len(units), dtype=np.int32), counts)
-    rows = np.arange(len(unit)) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
+    rows = ranges(begins, counts)
     return Candidates(
         unit=unit,
         pool=found.take(rows),
@@ -81,7 +81,7 @@ def _near_duplicates(run: Run, found: Pool, among: BoolArray) -> BoolArray:
         query = found.query[part]
         counts = offsets[query + 1] - offsets[query]
         candidate = np.repeat(part, counts)
-        place = np.arange(len(candidate)) + np.repeat(offsets[query] - (np.cumsum(counts) - counts), counts)
+        place = ranges(offsets[query], counts)
         docs, positives = found.doc[candidate], answers[place]
         if spec.near_duplicate is not None:
             near[candidate[jaccard_at_least(run.collection.documents, docs, positives, spec.near_duplicate)]] = True

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from foolsgold.collection import Collection
-from foolsgold.errors import RecipeError
 from foolsgold.records import Column, FloatArray, IntArray
 from foolsgold.sources.protocol import Source
 from foolsgold.stages.run import Run
@@ -47,18 +46,10 @@ def units_of(run: Run, queries: IntArray) -> Units:
 
 
 def source_reference(run: Run, source: Source, units: Units) -> FloatArray:
-    """float32 (n_units): a source's own score of each unit's positive, for SimANS.
-
-    Raises:
-        RecipeError: the source cannot score a document that it did not find.
-    """
+    """float32 (n_units): a source's own score of each unit's positive, for SimANS."""
     mine = positives_of(run.collection, units.query)
     scores = source.score(run.collection.positive_query[mine], run.collection.positive_rows[mine])
-    if scores is None:
-        raise RecipeError(
-            f"select.strategy: simans needs the score of a query's positive, and source {source.name} cannot score "
-            "a document it did not find; take another strategy"
-        )
+    assert scores is not None  # the recipe refuses simans on a source that cannot score
     if units.positive.valid.any():  # a unit a positive, in the same order
         return scores
     everyone = Column.unknown(len(run.collection.positive_rows))
