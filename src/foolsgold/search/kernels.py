@@ -13,27 +13,32 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _compiled(function: _Function) -> _Function:
+def compiled(function: _Function) -> _Function:
+    """Compile a function without the GIL, and remember the code in numba's cache where there is a place for it."""
     return _compile(function, fastmath=False)
 
 
-def _compiled_sum(function: _Function) -> _Function:
-    # Free to regroup a float64 sum, which makes it a vector loop. Its order then depends on the length alone, so equal
-    # vectors still get equal sums, whatever block or thread they are in.
+def compiled_sum(function: _Function) -> _Function:
+    """Compile, free to regroup a float64 sum, which makes it a vector loop.
+
+    Its order then depends on the length alone, so equal vectors get equal sums, whatever block or thread they are in.
+    """
     return _compile(function, fastmath={"reassoc", "contract"})
 
 
 def _compile(function: _Function, fastmath: bool | set[str]) -> _Function:
     try:
-        compiled = njit(nogil=True, cache=True, fastmath=fastmath)(function)
+        kernel = njit(nogil=True, cache=True, fastmath=fastmath)(function)
     except RuntimeError:  # neither this folder nor the user's cache can be written: compile in every process
-        compiled = njit(nogil=True, fastmath=fastmath)(function)
-    return cast(_Function, compiled)
+        kernel = njit(nogil=True, fastmath=fastmath)(function)
+    return cast(_Function, kernel)
 
 
 _LOW = 0xFFFFFFFF
@@ -46,7 +51,7 @@ _COUNTED = 256  # up to so many hits are ordered by counting for each how many a
 _FEW = 32  # a window with fewer than 1 posting for so many documents is collected by its postings
 
 
-@_compiled
+@compiled
 def _key(score: Any, row: Any) -> Any:
     if score == 0:
         score = np.float32(0)  # -0.0 equals 0.0, so it must not be a key of its own
@@ -55,25 +60,25 @@ def _key(score: Any, row: Any) -> Any:
     return np.uint64(bits << 32) | np.uint64(_LOW - np.int64(row))
 
 
-@_compiled
+@compiled
 def _score_of(key: Any) -> Any:
     bits = np.int64(key >> np.uint64(32))
     bits = bits - _SIGN if bits >= _SIGN else _LOW - bits
     return np.uint32(bits).view(np.float32)
 
 
-@_compiled
+@compiled
 def _row_of(key: Any) -> Any:
     return np.int32(_LOW - np.int64(key & np.uint64(_LOW)))
 
 
-@_compiled
+@compiled
 def _keep_best(keys: Any, count: Any, k: Any) -> Any:
     """Move the k best of the first `count` keys to the front; return the score of the worst of them."""
     return _score_of(_select(keys[:count], k))
 
 
-@_compiled
+@compiled
 def _select(values: Any, k: Any) -> Any:
     """Move the k largest values to the front and return the k-th largest (Hoare's selection, FIND, 1961).
 
@@ -104,7 +109,7 @@ def _select(values: Any, k: Any) -> Any:
     return values[k - 1]
 
 
-@_compiled
+@compiled
 def write_hits(keys: Any, counts: Any, scores: Any, rows: Any) -> None:
     """Sort each query's keys, best first, into scores float32 and rows int32, both (n_queries, k)."""
     k = scores.shape[1]
@@ -116,7 +121,7 @@ def write_hits(keys: Any, counts: Any, scores: Any, rows: Any) -> None:
             rows[query, rank] = _row_of(ordered[last - rank])
 
 
-@_compiled_sum
+@compiled_sum
 def norms(vectors: Any, out: Any) -> None:
     """Euclidean length of each row, float64; not finite where the row holds NaN or infinity."""
     for row in range(len(vectors)):
@@ -126,8 +131,8 @@ def norms(vectors: Any, out: Any) -> None:
         out[row] = np.sqrt(total)
 
 
-@_compiled_sum
-def _dot(left: Any, right: Any) -> Any:
+@compiled_sum
+def dot(left: Any, right: Any) -> Any:
     """Inner product summed in float64, where the product of two float32 is exact, then rounded once."""
     total = 0.0
     for i in range(len(left)):
@@ -135,7 +140,7 @@ def _dot(left: Any, right: Any) -> Any:
     return np.float32(total)
 
 
-@_compiled
+@compiled
 def select_dense(
     products: Any, queries: Any, block: Any, first_row: Any, slack: Any, keys: Any, counts: Any, bars: Any, k: Any
 ) -> None:
@@ -145,7 +150,7 @@ def select_dense(
     keys: uint64 (q, room > k), counts: int64 (q), bars: float32 (q), the score of the k-th best so far: kept between
     blocks, which come in ascending order of rows.
 
-    A product within `slack` of the bar is summed again by `_dot`, and that is the score which counts: BLAS rounds the
+    A product within `slack` of the bar is summed again by `dot`, and that is the score which counts: BLAS rounds the
     same two vectors differently at different places of a block.
     """
     n = products.shape[1]
@@ -163,7 +168,7 @@ def select_dense(
                 continue
             for j in range(start, stop):
                 if line[j] > entry:
-                    score = _dot(queries[query], block[j])
+                    score = dot(queries[query], block[j])
                     if score > bar:  # rows ascend, so an equal score comes too late
                         keys[query, count] = _key(score, first_row + j)
                         count += 1
@@ -175,7 +180,48 @@ def select_dense(
         bars[query] = bar
 
 
-@_compiled
+@compiled
+def select_passed(
+    words: Any, queries: Any, block: Any, first_row: Any, keys: Any, counts: Any, bars: Any, k: Any
+) -> Any:
+    """Like `select_dense`, for a block whose documents were screened; returns how many pairs passed the screen.
+
+    words: uint64 (at least q, groups): bit d of word g is set where document g * 64 + d may be above the query's bar.
+    """
+    room = keys.shape[1]
+    passed = 0
+    for query in range(len(queries)):
+        bar = bars[query]
+        count = counts[query]
+        for group in range(words.shape[1]):
+            word = words[query, group]
+            while word != 0:
+                j = group * 64 + _lowest_bit(word)
+                word &= word - np.uint64(1)
+                passed += 1
+                score = dot(queries[query], block[j])
+                if score > bar:
+                    keys[query, count] = _key(score, first_row + j)
+                    count += 1
+                    if count == room:
+                        bar = _keep_best(keys[query], count, k)
+                        count = k
+        counts[query] = count
+        bars[query] = bar
+    return passed
+
+
+@intrinsic
+def _lowest_bit(typing_context: Any, word: Any) -> Any:
+    """The place of the lowest bit that is set, of a uint64 that is not 0."""
+
+    def emit(context: Any, build: Any, signature: Any, arguments: Any) -> Any:
+        return build.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.intp(types.uint64), emit
+
+
+@compiled
 def _any_above(scores: Any, bar: Any) -> Any:
     above = 0
     for i in range(len(scores)):  # counted, not left at the first one, so that it is a vector loop
@@ -183,7 +229,7 @@ def _any_above(scores: Any, bar: Any) -> Any:
     return above > 0
 
 
-@_compiled
+@compiled
 def sort_postings(tokens: Any, offsets: Any, starts: Any, docs: Any, counts: Any) -> Any:
     """Invert documents into postings, by token, then document: a counting sort.
 
@@ -213,7 +259,7 @@ def sort_postings(tokens: Any, offsets: Any, starts: Any, docs: Any, counts: Any
     return starts[-1]
 
 
-@_compiled
+@compiled
 def search_postings(
     tokens: Any,
     offsets: Any,
@@ -261,14 +307,14 @@ def search_postings(
         _write_with_floor(keys[:count], floor, scores[query], rows[query])
 
 
-@_compiled
+@compiled
 def _add(sums: Any, docs: Any, weights: Any, first: Any) -> None:
     start = np.uint32(first)
     for i in range(len(docs)):
         sums[np.uint32(docs[i]) - start] += weights[i]  # unsigned: a signed index would be tested for being negative
 
 
-@_compiled
+@compiled
 def _collect(
     sums: Any, peaks: Any, first: Any, floor: Any, bar: Any, keys: Any, count: Any, k: Any, places: Any
 ) -> Any:
@@ -308,7 +354,7 @@ def _collect(
     return bar, count
 
 
-@_compiled
+@compiled
 def _raise_peaks(values: Any, peaks: Any) -> None:
     """Each peak the highest of every len(peaks)-th value, of which there are a multiple of four.
 
@@ -323,13 +369,13 @@ def _raise_peaks(values: Any, peaks: Any) -> None:
             peaks[i] = max(peaks[i], max(max(a[i], b[i]), max(c[i], d[i])))
 
 
-@_compiled
+@compiled
 def _open_bar(keys: Any, count: Any, k: Any) -> Any:
     """Keep the k best; return what a score must be above to be among them, if equal ones at lower rows may follow."""
     return np.nextafter(_keep_best(keys, count, k), _NO_SCORE)
 
 
-@_compiled
+@compiled
 def _reached_by(peaks: Any, k: Any) -> Any:
     """Bits of a score that at least k peaks reach, and few more: from a histogram, which has no branches to mispredict.
 
@@ -349,7 +395,7 @@ def _reached_by(peaks: Any, k: Any) -> Any:
     return 0
 
 
-@_compiled
+@compiled
 def _collect_few(sums: Any, docs: Any, first: Any, floor: Any, bar: Any, keys: Any, count: Any, k: Any) -> Any:
     """Take the hits among one token's postings, and leave their sums at 0, so that no document is taken twice."""
     for i in range(len(docs)):
@@ -364,7 +410,7 @@ def _collect_few(sums: Any, docs: Any, first: Any, floor: Any, bar: Any, keys: A
     return bar, count
 
 
-@_compiled
+@compiled
 def _write_with_floor(keys: Any, floor: Any, scores: Any, rows: Any) -> None:
     """Best first, and after the hits the documents without one, in row order, at the floor."""
     n_hits = min(len(keys), len(rows))
@@ -395,7 +441,7 @@ def _write_with_floor(keys: Any, floor: Any, scores: Any, rows: Any) -> None:
         row += 1
 
 
-@_compiled
+@compiled
 def score_pairs(
     tokens: Any, offsets: Any, floors: Any, starts: Any, docs: Any, weights: Any, queries: Any, rows: Any, out: Any
 ) -> None:
@@ -411,7 +457,7 @@ def score_pairs(
         out[pair] = total + floors[query]
 
 
-@_compiled
+@compiled
 def _first_at_least(docs: Any, low: Any, high: Any, doc: Any) -> Any:
     """The first position in docs[low:high], ascending, that holds `doc` or a later one."""
     while low < high:
