@@ -211,14 +211,14 @@ def select_passed(
     return passed
 
 
-@intrinsic
-def _lowest_bit(typing_context: Any, word: Any) -> Any:
-    """The place of the lowest bit that is set, of a uint64 that is not 0."""
-
+def _count_trailing_zeros(typing_context: Any, word: Any) -> Any:
     def emit(context: Any, build: Any, signature: Any, arguments: Any) -> Any:
         return build.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return types.intp(types.uint64), emit
+
+
+_lowest_bit: Any = intrinsic(_count_trailing_zeros)  # the place of it, of a uint64 that is not 0
 
 
 @compiled

@@ -218,7 +218,7 @@ def _look(
     groups, steps = codes.shape[0], codes.shape[1]
     for group in range(groups):
         for query in range(0, len(words), _TILE):
-            _look_at_tile(  # type: ignore[call-arg]  # the typing context is numba's
+            _look_at_tile(
                 codes.ctypes.data + group * steps * _GROUP * 4,
                 queries.ctypes.data + query * queries.shape[1],
                 queries.shape[1],
@@ -238,8 +238,7 @@ _INTS, _FLOATS = ir.VectorType(_I32, _LANES), ir.VectorType(_F32, _LANES)
 _REGISTERS = _GROUP // _LANES
 
 
-@intrinsic
-def _look_at_tile(
+def _type_tile(
     typing_context: Any,
     codes: Any,
     queries: Any,
@@ -315,3 +314,6 @@ def _emit_tile(context: Any, build: Any, signature: Any, arguments: Any) -> Any:
         build.store(word, build.inttoptr(words, _I64.as_pointer()))
         words = build.add(words, word_stride)
     return context.get_dummy_value()
+
+
+_look_at_tile: Any = intrinsic(_type_tile)
