@@ -1,4 +1,4 @@
-"""The compiled inner loops: selection of the k best, for dense scores and over BM25 postings.
+"""The compiled inner loops of dense search, and the selection of the k best, which BM25's (`postings`) share.
 
 All in one file, because numba's cache looks only at the file a kernel is in: a helper elsewhere could change unseen.
 
@@ -45,10 +45,6 @@ _LOW = 0xFFFFFFFF
 _SIGN = 0x80000000
 _NO_SCORE = np.float32(-np.inf)
 _SCAN = 128  # products compared before the dense loop branches
-_PER_PEAK, _PER_GROUP = 16, 8  # documents with one peak, peaks with one of their own; their product divides a window
-_BINS, _BIN_BITS = 1024, 15  # a float32 without its lowest 15 bits: 256 steps an octave
-_COUNTED = 256  # up to so many hits are ordered by counting for each how many are better
-_FEW = 32  # a window with fewer than 1 posting for so many documents is collected by its postings
 
 
 @compiled
@@ -75,11 +71,11 @@ def _row_of(key: Any) -> Any:
 @compiled
 def _keep_best(keys: Any, count: Any, k: Any) -> Any:
     """Move the k best of the first `count` keys to the front; return the score of the worst of them."""
-    return _score_of(_select(keys[:count], k))
+    return _score_of(select(keys[:count], k))
 
 
 @compiled
-def _select(values: Any, k: Any) -> Any:
+def select(values: Any, k: Any) -> Any:
     """Move the k largest values to the front and return the k-th largest (Hoare's selection, FIND, 1961).
 
     numba's np.partition does the same, but takes six seconds to compile.
@@ -159,7 +155,7 @@ def select_dense(
         bar = bars[query]
         line = products[query]
         if bar == _NO_SCORE and n >= k:  # k documents reach this, so that only about k of the first block pass
-            bar = np.nextafter(_select(line.copy(), k) - slack[query], _NO_SCORE)
+            bar = np.nextafter(select(line.copy(), k) - slack[query], _NO_SCORE)
         entry = bar - slack[query]
         count = counts[query]
         for start in range(0, n, _SCAN):
@@ -227,243 +223,3 @@ def _any_above(scores: Any, bar: Any) -> Any:
     for i in range(len(scores)):  # counted, not left at the first one, so that it is a vector loop
         above += scores[i] > bar
     return above > 0
-
-
-@compiled
-def sort_postings(tokens: Any, offsets: Any, starts: Any, docs: Any, counts: Any) -> Any:
-    """Invert documents into postings, by token, then document: a counting sort.
-
-    tokens: int32 (n_tokens), document after document; offsets: int64 (n_docs + 1).
-    starts: int64 (n_vocabulary + 1), all 0 on entry: where each token's postings begin, on return.
-    docs: int32 (n_tokens) and counts: int32 (n_tokens): of each posting, filled as far as there are postings.
-    Returns the number of postings.
-    """
-    last = np.full(len(starts) - 1, -1, np.int32)
-    for doc in range(len(offsets) - 1):
-        for i in range(offsets[doc], offsets[doc + 1]):
-            if last[tokens[i]] != doc:
-                last[tokens[i]] = doc
-                starts[tokens[i] + 1] += 1
-    for token in range(len(starts) - 1):
-        starts[token + 1] += starts[token]
-    ends = starts[:-1].copy()
-    for doc in range(len(offsets) - 1):
-        for i in range(offsets[doc], offsets[doc + 1]):
-            end = ends[tokens[i]]
-            if end > starts[tokens[i]] and docs[end - 1] == doc:
-                counts[end - 1] += 1
-            else:
-                docs[end] = doc
-                counts[end] = 1
-                ends[tokens[i]] = end + 1
-    return starts[-1]
-
-
-@compiled
-def search_postings(
-    tokens: Any,
-    offsets: Any,
-    floors: Any,
-    starts: Any,
-    docs: Any,
-    weights: Any,
-    n_docs: Any,
-    window: Any,
-    scores: Any,
-    rows: Any,
-) -> None:
-    """The k best documents of each query, by the sum of its tokens' weights and the query's floor.
-
-    tokens: int32, query after query; offsets: int64 (q + 1); floors: float32 (q), the score where nothing matches.
-    starts, docs, weights: the postings, weights float32 and not negative; scores, rows: (q, k), written.
-
-    Documents are visited a window at a time, so that their sums stay in cache.
-    """
-    k = scores.shape[1]
-    sums = np.zeros(window, np.float32)
-    peaks = np.empty(window // _PER_PEAK, np.uint32)
-    places = np.empty(2 * window, np.int32)
-    keys = np.empty(2 * k + _PER_PEAK, np.uint64)
-    for query in range(len(offsets) - 1):
-        asked = tokens[offsets[query] : offsets[query + 1]]
-        floor = floors[query]
-        begin = starts[asked]
-        end = begin.copy()
-        bar = floor  # only scores above it are hits
-        count = 0
-        for first in range(0, n_docs, window):
-            touched = 0
-            for t in range(len(asked)):
-                begin[t] = end[t]
-                end[t] = _first_at_least(docs, begin[t], starts[asked[t] + 1], first + window)
-                touched += end[t] - begin[t]
-                _add(sums, docs[begin[t] : end[t]], weights[begin[t] : end[t]], first)
-            if touched * _FEW > window:
-                bar, count = _collect(sums, peaks, first, floor, bar, keys, count, k, places)
-                sums[:] = 0
-            else:
-                for t in range(len(asked)):
-                    bar, count = _collect_few(sums, docs[begin[t] : end[t]], first, floor, bar, keys, count, k)
-        _write_with_floor(keys[:count], floor, scores[query], rows[query])
-
-
-@compiled
-def _add(sums: Any, docs: Any, weights: Any, first: Any) -> None:
-    start = np.uint32(first)
-    for i in range(len(docs)):
-        sums[np.uint32(docs[i]) - start] += weights[i]  # unsigned: a signed index would be tested for being negative
-
-
-@compiled
-def _collect(
-    sums: Any, peaks: Any, first: Any, floor: Any, bar: Any, keys: Any, count: Any, k: Any, places: Any
-) -> Any:
-    """Take the hits of a whole window, looking only where a peak, the highest of some sums, passes the bar.
-
-    Peak p is that of documents p, p + len(peaks), p + 2 len(peaks), ...: so the loop that finds all of them at once is
-    a vector loop, and documents that are alike, as neighbours often are, do not share one.
-    """
-    _raise_peaks(sums.view(np.uint32), peaks)
-    groups = np.empty(len(peaks) // _PER_GROUP, np.uint32)
-    _raise_peaks(peaks, groups)
-    reached = np.uint32(_reached_by(groups, k)).view(np.float32)
-    bar = max(bar, np.nextafter(reached + floor, _NO_SCORE))
-    # These loops write every place down and advance by 0 or 1: a branch would be mispredicted for each hit.
-    n_groups = 0
-    for group in range(len(groups)):
-        places[n_groups] = group
-        n_groups += np.uint32(groups[group]).view(np.float32) + floor > bar
-    n_peaks = n_groups
-    for g in range(n_groups):
-        for p in range(places[g], len(peaks), len(groups)):
-            places[n_peaks] = p
-            n_peaks += np.uint32(peaks[p]).view(np.float32) + floor > bar
-    n_hits = n_peaks
-    for h in range(n_groups, n_peaks):
-        for i in range(places[h], len(sums), len(peaks)):
-            places[n_hits] = i
-            n_hits += sums[i] + floor > bar
-    for h in range(n_peaks, n_hits):
-        score = sums[places[h]] + floor
-        if score > bar:
-            keys[count] = _key(score, first + places[h])
-            count += 1
-            if count == len(keys):
-                bar = _open_bar(keys, count, k)
-                count = k
-    return bar, count
-
-
-@compiled
-def _raise_peaks(values: Any, peaks: Any) -> None:
-    """Each peak the highest of every len(peaks)-th value, of which there are a multiple of four.
-
-    Floats that are not negative order like the integers with the same bits, and those have a vector maximum.
-    """
-    n = len(peaks)
-    peaks[:] = 0
-    for start in range(0, len(values), 4 * n):
-        a, b = values[start : start + n], values[start + n : start + 2 * n]
-        c, d = values[start + 2 * n : start + 3 * n], values[start + 3 * n : start + 4 * n]
-        for i in range(n):
-            peaks[i] = max(peaks[i], max(max(a[i], b[i]), max(c[i], d[i])))
-
-
-@compiled
-def _open_bar(keys: Any, count: Any, k: Any) -> Any:
-    """Keep the k best; return what a score must be above to be among them, if equal ones at lower rows may follow."""
-    return np.nextafter(_keep_best(keys, count, k), _NO_SCORE)
-
-
-@compiled
-def _reached_by(peaks: Any, k: Any) -> Any:
-    """Bits of a score that at least k peaks reach, and few more: from a histogram, which has no branches to mispredict.
-
-    256 bins an octave; 0 where there are not so many peaks within four octaves of the highest.
-    """
-    highest = peaks[0]
-    for c in range(len(peaks)):
-        highest = max(highest, peaks[c])
-    bins = np.zeros(_BINS, np.int32)
-    for c in range(len(peaks)):
-        bins[min((highest - peaks[c]) >> np.uint32(_BIN_BITS), np.uint32(_BINS - 1))] += 1
-    reached = 0
-    for i in range(_BINS - 1):
-        reached += bins[i]
-        if reached >= k:
-            return max(np.int64(highest) - ((i + 1) << _BIN_BITS) + 1, 0)
-    return 0
-
-
-@compiled
-def _collect_few(sums: Any, docs: Any, first: Any, floor: Any, bar: Any, keys: Any, count: Any, k: Any) -> Any:
-    """Take the hits among one token's postings, and leave their sums at 0, so that no document is taken twice."""
-    for i in range(len(docs)):
-        score = sums[docs[i] - first] + floor
-        sums[docs[i] - first] = 0
-        if score > bar:
-            keys[count] = _key(score, docs[i])
-            count += 1
-            if count == len(keys):
-                bar = _open_bar(keys, count, k)
-                count = k
-    return bar, count
-
-
-@compiled
-def _write_with_floor(keys: Any, floor: Any, scores: Any, rows: Any) -> None:
-    """Best first, and after the hits the documents without one, in row order, at the floor."""
-    n_hits = min(len(keys), len(rows))
-    if len(keys) <= _COUNTED:
-        for i in range(len(keys)):
-            rank = 0
-            for j in range(len(keys)):  # a vector loop: for this few keys quicker than any sort
-                rank += keys[j] > keys[i]
-            if rank < n_hits:
-                scores[rank] = _score_of(keys[i])
-                rows[rank] = _row_of(keys[i])
-    else:
-        ordered = np.sort(keys)
-        for rank in range(n_hits):
-            scores[rank] = _score_of(ordered[len(ordered) - 1 - rank])
-            rows[rank] = _row_of(ordered[len(ordered) - 1 - rank])
-    if n_hits == len(rows):
-        return
-    taken = np.sort(rows[:n_hits])
-    row = 0
-    t = 0
-    for rank in range(n_hits, len(rows)):
-        while t < len(taken) and taken[t] == row:
-            t += 1
-            row += 1
-        scores[rank] = floor
-        rows[rank] = row
-        row += 1
-
-
-@compiled
-def score_pairs(
-    tokens: Any, offsets: Any, floors: Any, starts: Any, docs: Any, weights: Any, queries: Any, rows: Any, out: Any
-) -> None:
-    """The score of each (query, document): the same sum, in the same order, as `search_postings` makes."""
-    for pair in range(len(queries)):
-        query = queries[pair]
-        total = np.float32(0)
-        for i in range(offsets[query], offsets[query + 1]):
-            stop = starts[tokens[i] + 1]
-            p = _first_at_least(docs, starts[tokens[i]], stop, rows[pair])
-            if p < stop and docs[p] == rows[pair]:
-                total += weights[p]
-        out[pair] = total + floors[query]
-
-
-@compiled
-def _first_at_least(docs: Any, low: Any, high: Any, doc: Any) -> Any:
-    """The first position in docs[low:high], ascending, that holds `doc` or a later one."""
-    while low < high:
-        middle = (low + high) // 2
-        if docs[middle] < doc:
-            low = middle + 1
-        else:
-            high = middle
-    return low

@@ -98,7 +98,7 @@ class Screen:
             rows = slice(part.start * _GROUP, min(part.stop * _GROUP, len(block)))
             _round_documents(block[rows], self._centre, codes[part], scales[rows], lost[rows], lengths[rows])
 
-        threads.spread(work, groups, -(-groups // threads.count), _ignore)
+        threads.spread(work, groups, -(-groups // threads.count))
         errors = _up(lost)
         return Packed(codes, scales, errors, float(lengths.max()), float(errors.max()))
 
@@ -128,10 +128,6 @@ class Screen:
             words,
         )
         return words
-
-
-def _ignore(done: int) -> None:
-    del done
 
 
 def _aligned_bytes(size: int) -> npt.NDArray[np.uint8]:

@@ -31,7 +31,9 @@ class Threads:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def spread(self, work: Callable[[slice], None], total: int, piece: int, done: Callable[[int], None]) -> None:
+    def spread(
+        self, work: Callable[[slice], None], total: int, piece: int, done: Callable[[int], None] = lambda _: None
+    ) -> None:
         """Call `work` on every slice of `piece` out of `total`; `done` hears, in this thread, how many are finished."""
         slices = [slice(start, min(start + piece, total)) for start in range(0, total, piece)]
         run = self._pool.map if self._pool is not None and len(slices) > 1 else map
