@@ -15,12 +15,14 @@ from foolsgold.progress import Progress
 from foolsgold.recipe import DecideSpec, Recipe
 from foolsgold.records import Column, FloatArray, IntArray, Scale
 from foolsgold.sources.protocol import Source
-from foolsgold.teachers.cached import CachedTeacher
+from foolsgold.teachers.cached import CachedTeacher, Within
 from foolsgold.teachers.protocol import Teacher
 from foolsgold.teachers.scale import check_scale, to_scale
 from foolsgold.teachers.store import ScoreStore
 
-_CHUNK = 512  # pairs between two commits of the store: what a kill can cost, about 10 s of a CPU's work
+# Pairs whose texts are held at once, and scored between two commits of the store: what a kill can cost, which is half a
+# minute of a cross-encoder on two cores.
+CHUNK = 512
 
 
 class Signal(Protocol):
@@ -115,13 +117,13 @@ class TeacherSignal:
         # like lengths together: a batch is padded to its longest pair
         order = np.argsort(self._collection.documents.lengths[doc], kind="stable")
         with self._progress.stage(stage, len(query)) as advance:
-            for start in range(0, len(order), _CHUNK):
-                rows = order[start : start + _CHUNK]
+            for start in range(0, len(order), CHUNK):
+                rows = order[start : start + CHUNK]
                 texts = zip(
                     self._collection.queries.take(query[rows]), self._collection.documents.take(doc[rows]), strict=True
                 )
-                scores[rows] = to_scale(self._teacher.score(list(texts)), self._teacher.scale, self._scale)
-                advance(len(rows))
+                answer = self._teacher.score(list(texts), Within(advance))
+                scores[rows] = to_scale(answer, self._teacher.scale, self._scale)
         return scores
 
     def rules(self, decide: DecideSpec) -> dict[str, Any]:

@@ -101,11 +101,10 @@ def test_texts_that_are_no_valid_unicode_can_be_scored(store):
     asked=st.lists(
         st.lists(st.tuples(st.sampled_from(["ab", "cd", "ef"]), st.text("abcdef", max_size=3)), max_size=12)
     ),
-    wave=st.integers(1, 5),
 )
-def test_cached_scores_equal_the_teacher_s_own_in_any_order_and_with_any_repeats(tmp_path_factory, asked, wave):
+def test_cached_scores_equal_the_teacher_s_own_in_any_order_and_with_any_repeats(tmp_path_factory, asked):
     store = ScoreStore(tmp_path_factory.mktemp("store") / "s.sqlite")
-    cached = CachedTeacher(Overlap(), store, wave=wave)
+    cached = CachedTeacher(Overlap(), store)
     for pairs in asked:
         np.testing.assert_array_equal(cached.score(pairs), Overlap().score(pairs))
     store.close()
@@ -154,12 +153,12 @@ def test_a_score_outside_the_declared_scale_is_refused(store, scale, value):
         CachedTeacher(Answers([0.5, value], scale=scale), store).score([("q", "a"), ("q", "b")])
 
 
-def test_waves_scored_before_a_failure_are_kept(store):
-    pairs = [("q", str(n)) for n in range(4)]
-    cached = CachedTeacher(Answers([0.0, 1.0], [2.0, float("nan")], [2.0, 3.0]), store, wave=2)
+def test_what_was_scored_before_a_failure_is_kept(store):
+    cached = CachedTeacher(Answers([0.0, 1.0], [2.0, float("nan")], [2.0, 3.0]), store)
+    cached.score([("q", "0"), ("q", "1")])
     with pytest.raises(TeacherError):
-        cached.score(pairs)
-    assert cached.score(pairs).tolist() == [0.0, 1.0, 2.0, 3.0]
+        cached.score([("q", "2"), ("q", "3")])
+    assert cached.score([("q", str(n)) for n in range(4)]).tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
 KILLED = """
@@ -169,19 +168,21 @@ from foolsgold.teachers.cached import CachedTeacher
 from foolsgold.teachers.store import ScoreStore
 
 class Dies:
-    scale, fingerprint, waves = "logit", "overlap", 0
+    scale, fingerprint, asked = "logit", "overlap", 0
 
     def score(self, pairs, progress=None):
-        self.waves += 1
-        if self.waves == 3:
+        self.asked += 1
+        if self.asked == 3:
             os.kill(os.getpid(), signal.SIGKILL)
         return [7.0] * len(pairs)
 
-CachedTeacher(Dies(), ScoreStore(Path(sys.argv[1])), wave=10).score([("q", str(n)) for n in range(100)])
+cached = CachedTeacher(Dies(), ScoreStore(Path(sys.argv[1])))
+for start in range(0, 100, 10):
+    cached.score([("q", str(n)) for n in range(start, start + 10)])
 """
 
 
-def test_a_run_that_is_killed_loses_only_the_wave_at_hand(tmp_path):
+def test_a_run_that_is_killed_loses_only_the_pairs_it_was_scoring(tmp_path):
     path = tmp_path / "s.sqlite"
     killed = subprocess.run([sys.executable, "-c", KILLED, os.fspath(path)], check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -212,7 +213,7 @@ def test_progress_counts_every_pair_once_reused_or_not(store):
             return super().score(pairs)
 
     pairs = [("q", str(n)) for n in range(7)]
-    cached = CachedTeacher(Reporting(), store, wave=2)
+    cached = CachedTeacher(Reporting(), store)
     cached.score(pairs[:3])
     progress = Counting()
     cached.score(random.Random(1).sample(pairs, 7), progress)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from tiny_models import cross_encoder
 
+from foolsgold.errors import ModelError
 from foolsgold.recipe import TeacherSpec
 from foolsgold.teachers.load import load_teacher
 from foolsgold.teachers.scale import to_scale
@@ -69,3 +70,71 @@ def test_the_fingerprint_covers_weights_prompt_length_and_dtype(folder, tmp_path
     assert len(fingerprints) == 4
     assert teacher(folder, batch_size=3).fingerprint == teacher(folder).fingerprint
     assert teacher(cross_encoder(tmp_path / "elsewhere")).fingerprint == teacher(folder).fingerprint
+
+
+def fits(made, most):
+    """Plant a fault: the device runs out of memory for batches of more than `most` pairs. Tells the sizes that ran."""
+    import torch
+
+    ran = []
+
+    def refuse(module, inputs):
+        size = len(inputs[0]["input_ids"])
+        if size > most:
+            raise torch.OutOfMemoryError("planted")
+        ran.append(size)
+
+    made._model.register_forward_pre_hook(refuse)
+    return ran
+
+
+@pytest.mark.parametrize("batch_size", [None, 64])
+def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_stays_so(folder, caplog, batch_size):
+    pairs = [(f"{query} {'honey ' * (number % 7)}", document) for number in range(40) for query, document in PAIRS]
+    limited = teacher(folder, batch_size=batch_size)
+    ran = fits(limited, 3)
+    np.testing.assert_allclose(limited.score(pairs), teacher(folder).score(pairs), atol=1e-4)
+    assert sum(ran) == len(pairs)
+    halvings = len(caplog.messages)
+    assert halvings > 0
+    assert "does not fit into the memory of cpu; halved" in caplog.text
+    limited.score(pairs)
+    assert len(caplog.messages) == halvings
+
+
+def test_a_single_pair_that_does_not_fit_is_refused_with_the_remedy(folder):
+    limited = teacher(folder)
+    fits(limited, 0)
+    with pytest.raises(ModelError, match="a single pair does not fit into the memory of cpu; set max_length lower"):
+        limited.score(PAIRS)
+
+
+def test_without_a_batch_size_a_gpu_s_batch_holds_as_many_tokens_whatever_the_length_of_its_pairs(folder):
+    short, long = ("bees", "honey"), ("bees", "the bees make honey of flowers in paris " * 9)
+    made = teacher(folder)
+    made._batch_size = None  # as on a GPU
+    ran = fits(made, 100_000)
+    made.score([long] * 1024 * 8 + [short] * 14_000)
+    # 64 tokens is the model's limit, and 9 characters make 5 tokens: 65,536 tokens are 1,024 and 13,107 pairs
+    assert ran == [1024] * 8 + [13_107, 893]
+
+
+def test_a_batch_size_of_the_recipe_is_kept(folder):
+    made = teacher(folder, batch_size=3)
+    ran = fits(made, 10_000)
+    made.score(PAIRS * 3)
+    assert ran == [3, 3, 3]
+
+
+def test_in_bfloat16_logits_stay_within_its_rounding_of_float32(folder):
+    full, half = teacher(folder).score(PAIRS), teacher(folder, dtype="bfloat16").score(PAIRS)
+    assert half.dtype == np.float32
+    assert (full != half).any()
+    # 8 bits of mantissa, through two layers
+    np.testing.assert_allclose(half, full, atol=0.05 * np.abs(full).max())
+
+
+def test_auto_is_bfloat16_only_where_the_processor_multiplies_it(folder, monkeypatch):
+    for has, dtype in ((True, "bfloat16"), (False, "float32")):
+        monkeypatch.setattr("foolsgold.encoding.dtype.cpu_has_bfloat16", lambda has=has: has)
+        assert teacher(folder, dtype="auto").fingerprint == teacher(folder, dtype=dtype).fingerprint

@@ -14,9 +14,10 @@ from foolsgold.stages.exclusion import Candidates
 from foolsgold.stages.run import Run
 from foolsgold.stages.units import Units, source_reference
 
-# Waves without looking ahead. With 40 % of candidates thrown back, looking ahead from the second wave on cost 11 % more
-# teacher calls than were needed (benchmarks/mine_collections.py, debian).
-_PATIENT_WAVES = 3
+# Waves without looking ahead: in these nothing is scored that could be done without. Looking ahead after 3 of them cost
+# 51 pairs more than the 478 needed (benchmarks/teacher.py, 50 queries). Another wave costs some 30 ms of deciding for
+# 800,000 candidates; a pair read in vain, 70 ms of a cross-encoder on two cores.
+_PATIENT_WAVES = 12
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,6 @@ from foolsgold.records import BoolArray, Column, FloatArray, Scale, text_key
 from foolsgold.teachers.protocol import Pair, Teacher
 from foolsgold.teachers.store import PairKey, ScoreStore
 
-# Pairs scored between two commits: about half a minute of a cross-encoder on a CPU, which is what a kill may cost.
-WAVE = 1024
-
 _EXCERPT = 60
 # How far outside [-1, 1] rounding may put a cosine (bfloat16 models).
 _COSINE_SLACK = 0.02
@@ -28,21 +25,19 @@ class CachedTeacher:
     calls: pairs that the teacher really scored; reused: pairs that were answered without it.
     """
 
-    def __init__(self, teacher: Teacher, store: ScoreStore, wave: int = WAVE) -> None:
+    def __init__(self, teacher: Teacher, store: ScoreStore) -> None:
         self._teacher = teacher
         self._store = store
-        self._wave = wave
         self.scale = teacher.scale
         self.fingerprint = teacher.fingerprint
         self.calls = 0
         self.reused = 0
 
     def score(self, pairs: Sequence[Pair], progress: Progress = SILENT) -> FloatArray:
-        """float32 (n), on the teacher's scale. What was scored is committed every `wave` pairs.
+        """float32 (n), on the teacher's scale. What was scored is committed before this returns.
 
         Raises:
-            TeacherError: an answer that is not one finite number a pair, on the declared scale. Nothing of that wave
-                is kept.
+            TeacherError: an answer that is not one finite number a pair, on the declared scale. None of it is kept.
         """
         keys = list(_keys(pairs))
         distinct: dict[PairKey, int] = {}
@@ -54,12 +49,11 @@ class CachedTeacher:
         missing = [key for key, known in zip(distinct, found.valid, strict=True) if not known]
         with progress.stage("score pairs", len(pairs)) as advance:
             advance(len(pairs) - len(missing))
-            for start in range(0, len(missing), self._wave):
-                wave = missing[start : start + self._wave]
-                asked = [pairs[distinct[key]] for key in wave]
-                scores = checked(self._teacher.score(asked, _Within(advance)), asked, self.scale)
-                self._store.put(self.fingerprint, wave, scores)
-                answers.update(zip(wave, scores.tolist(), strict=True))
+            if missing:
+                asked = [pairs[distinct[key]] for key in missing]
+                scores = checked(self._teacher.score(asked, Within(advance)), asked, self.scale)
+                self._store.put(self.fingerprint, missing, scores)
+                answers.update(zip(missing, scores.tolist(), strict=True))
         self.calls += len(missing)
         self.reused += len(pairs) - len(missing)
         return np.array([answers[key] for key in keys], dtype=np.float32)
@@ -120,13 +114,14 @@ def _keys(pairs: Sequence[Pair]) -> Iterator[PairKey]:
         yield known[pair[0]], known[pair[1]]
 
 
-class _Within:
-    """A teacher's own stage as steps of the stage already open, so that waves show as one bar."""
+class Within:
+    """What is scored inside a stage that is open already: its steps are steps of that stage, so that one bar shows."""
 
     def __init__(self, advance: Advance) -> None:
         self._advance = advance
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Advance]:
+        """Open nothing."""
         del name, total
         yield self._advance
