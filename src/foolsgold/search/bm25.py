@@ -1,7 +1,7 @@
-"""BM25 over a corpus: bm25s's weights, and a search of our own that reads each posting once.
+"""BM25 over a corpus: bm25s's weights, and a search of our own.
 
-bm25s scores all documents of the corpus for each query. Here the postings of the query's tokens are summed into a
-window of documents that stays in cache, and only sums above the k-th best so far are looked at.
+bm25s scores all documents of the corpus for each query. Here bounds of one byte are summed for a window of documents
+that stays in cache, and only documents that can be among the k best are scored (see `postings`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from foolsgold.collection import Texts
 from foolsgold.errors import SourceError
 from foolsgold.progress import SILENT, Progress
 from foolsgold.records import FloatArray, IntArray, LongArray
-from foolsgold.search import kernels
+from foolsgold.search import postings
 from foolsgold.search.threads import Threads
 from foolsgold.search.tokens import TokenizerName, Tokens
 
@@ -26,7 +26,6 @@ Method = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 
 _BATCH = 65_536
-_WINDOW = 65_536  # documents summed at a time: 256 KB of float32, which a core's own cache holds
 _PIECE = 64  # queries a thread takes at a time
 _DELTA = 0.5  # bm25s's default; only bm25l and bm25+ have it
 
@@ -63,15 +62,14 @@ class BM25:
         self.n_documents = len(lengths)
         if self.n_documents == 0:
             raise SourceError("the corpus is empty; there is nothing to search")
-        self._starts = np.zeros(len(self._tokens) + 1, dtype=np.int64)
+        starts = np.zeros(len(self._tokens) + 1, dtype=np.int64)
         docs = np.empty(len(tokens), dtype=np.int32)
         counts = np.empty(len(tokens), dtype=np.int32)
-        n_postings = kernels.sort_postings(tokens, _offsets(lengths), self._starts, docs, counts)
-        self._docs = docs[:n_postings].copy()
-        del tokens, docs
-        self._weights, self._floors = _weights(
-            self._starts, self._docs, counts[:n_postings], lengths, method=method, k1=k1, b=b
-        )
+        n_postings = postings.sort_postings(tokens, _offsets(lengths), starts, docs, counts)
+        del tokens
+        docs, counts = docs[:n_postings].copy(), counts[:n_postings]
+        weights, self._floors = _weights(starts, docs, counts, lengths, method=method, k1=k1, b=b)
+        self._postings = postings.arrange(starts, docs, weights, self.n_documents)
 
     def top_k(self, query_texts: Sequence[str], k: int, *, progress: Progress = SILENT) -> tuple[FloatArray, IntArray]:
         """The k documents with the highest score for each query.
@@ -84,40 +82,32 @@ class BM25:
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise SourceError(f"k is {k!r}; ask for a whole number of documents a query, at least 1")
-        tokens, offsets, floors = self._read_queries(query_texts)
-        shape = (len(floors), min(k, self.n_documents))
+        _refuse_one_string(query_texts)
+        shape = (len(query_texts), min(k, self.n_documents))
         scores, rows = np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.int32)
 
-        window = min(_WINDOW, -(-self.n_documents // 128) * 128)
-
         def search(part: slice) -> None:
-            kernels.search_postings(
-                tokens,
-                offsets[part.start : part.stop + 1],
-                floors[part],
-                self._starts,
-                self._docs,
-                self._weights,
-                self.n_documents,
-                window,
-                scores[part],
-                rows[part],
-            )
+            # Reading needs the GIL and searching does not, so one thread reads while others search.
+            self._search(*self._read_queries(query_texts[part], part.start), scores[part], rows[part])
 
-        with progress.stage("search bm25", len(floors)) as advance, Threads() as threads:
-            threads.spread(search, len(floors), _PIECE, advance)
+        with progress.stage("search bm25", len(query_texts)) as advance, Threads() as threads:
+            threads.spread(search, len(query_texts), _PIECE, advance)
         return scores, rows
+
+    def _search(
+        self, tokens: IntArray, offsets: LongArray, floors: FloatArray, scores: FloatArray, rows: IntArray
+    ) -> None:
+        postings.search_postings(self._postings, tokens, offsets, floors, scores, rows)
 
     def scores(self, query_texts: Sequence[str], queries: npt.NDArray[Any], rows: npt.NDArray[Any]) -> FloatArray:
         """float32 (n): the score of each pair (query_texts[queries[i]], document rows[i]), as `top_k` gives it."""
+        _refuse_one_string(query_texts)
         tokens, offsets, floors = self._read_queries(query_texts)
         out = np.empty(len(queries), dtype=np.float32)
         queries, rows = np.asarray(queries, dtype=np.int64), np.asarray(rows, dtype=np.int64)
 
         def score(part: slice) -> None:
-            kernels.score_pairs(
-                tokens, offsets, floors, self._starts, self._docs, self._weights, queries[part], rows[part], out[part]
-            )
+            postings.score_pairs(self._postings, tokens, offsets, floors, queries[part], rows[part], out[part])
 
         with Threads() as threads:
             threads.spread(score, len(out), 16_384, lambda _: None)
@@ -125,17 +115,21 @@ class BM25:
 
     def floors(self, query_texts: Sequence[str]) -> FloatArray:
         """float32 (q): the score of a document without any of the query's tokens. 0 but for bm25l and bm25+."""
+        _refuse_one_string(query_texts)
         return self._read_queries(query_texts)[2]
 
-    def _read_queries(self, query_texts: Sequence[str]) -> tuple[IntArray, LongArray, FloatArray]:
-        if isinstance(query_texts, str):
-            raise SourceError("the queries are one string; put it in a list")
-        tokens, lengths = self._tokens.look_up(list(query_texts))
+    def _read_queries(self, query_texts: Sequence[str], first_row: int = 0) -> tuple[IntArray, LongArray, FloatArray]:
+        tokens, lengths = self._tokens.look_up(list(query_texts), first_row)
         offsets = _offsets(lengths)
         if self._floors is None:
             return tokens, offsets, np.zeros(len(lengths), dtype=np.float32)
         sums = np.concatenate([[0.0], np.cumsum(self._floors[tokens], dtype=np.float64)])
         return tokens, offsets, np.diff(sums[offsets]).astype(np.float32)
+
+
+def _refuse_one_string(query_texts: Sequence[str]) -> None:
+    if isinstance(query_texts, str):
+        raise SourceError("the queries are one string; put it in a list")
 
 
 def _read(tokens: Tokens, corpus_texts: Iterable[str] | Texts, progress: Progress) -> tuple[IntArray, LongArray]:
