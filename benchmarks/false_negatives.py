@@ -15,15 +15,13 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import binomtest
-
 import foolsgold as fg
-from foolsgold.collection import Collection
 from foolsgold.progress import Bars
+from foolsgold.risk import by_judgements, tally
 
 RELEVANT = 2  # TREC Deep Learning: 2 is "highly relevant", 1 "related, does not answer"
 NEAREST = {"dense": {"depth": 100}}
@@ -48,14 +46,15 @@ def main() -> None:
         sys.exit(f"{arguments.beir}: no such folder; --beir names a collection in BEIR layout with graded judgements")
 
     judged = fg.load_collection(f"beir:{arguments.beir}", split=arguments.split, relevant_from=RELEVANT)
-    grades = grades_of(judged)
-    collection = with_best_positive_only(judged, grades)
+    truth = by_judgements(judged)
+    if truth is None:
+        sys.exit(f"{arguments.beir}: no passage is judged below {RELEVANT}; name another --split")
     results = []
     with tempfile.TemporaryDirectory() as out:
         for strategy in ("top", "random"):
             for way, sections in WAYS.items():
                 mined = fg.mine(
-                    collection,
+                    truth.collection,
                     out=out,
                     progress=Bars(),
                     **{
@@ -65,54 +64,19 @@ def main() -> None:
                         **sections,
                     },
                 )
-                results.append({"strategy": strategy, "way": way} | count(mined, grades))
+                counts = tally(mined, truth)
+                share = {"share": counts.rate.value or 0.0, "interval": counts.rate.interval}
+                results.append({"strategy": strategy, "way": way} | asdict(counts) | share)
     head = f"{'strategy':<9} {'way':<30} {'selected':>8} {'judged':>7} {'grade >= 2':>11}  95 % interval (Wilson)"
     print(head, file=sys.stderr)
     for row in results:
         low, high = row["interval"]
         print(
-            f"{row['strategy']:<9} {row['way']:<30} {row['selected']:>8} {row['judged']:>7} {row['share']:>11.1%}  "
+            f"{row['strategy']:<9} {row['way']:<30} {row['negatives']:>8} {row['known']:>7} {row['share']:>11.1%}  "
             f"{low:.1%} to {high:.1%}",
             file=sys.stderr,
         )
     print(json.dumps({"benchmark": "false_negatives", "collection": judged.name, "results": results}))
-
-
-def grades_of(collection: Collection) -> dict[tuple[str, str], int]:
-    """(query id, document id) -> grade, of every judgement."""
-    queries = collection.queries.take_ids(collection.judged_query)
-    docs = collection.documents.take_ids(collection.judged_doc)
-    return dict(zip(zip(queries, docs, strict=True), collection.grade.tolist(), strict=True))
-
-
-def with_best_positive_only(collection: Collection, grades: Mapping[tuple[str, str], int]) -> Collection:
-    """The same collection with one positive a query: the best-graded passage, of equals the first in the corpus."""
-    best: dict[str, tuple[int, int, str]] = {}
-    for (query, doc), grade in grades.items():
-        rank = (-grade, collection.documents.rows[doc], doc)
-        best[query] = min(best.get(query, rank), rank)
-    return Collection.from_judgements(
-        name=collection.name,
-        split=collection.split,
-        documents=collection.documents,
-        queries=collection.queries,
-        judgements={(query, doc): -negative for query, (negative, _, doc) in best.items()},
-    )
-
-
-def count(mined: fg.MinedSet, grades: Mapping[tuple[str, str], int]) -> dict[str, Any]:
-    """Selected negatives, those that were judged, and the share of these that assessors found relevant."""
-    pairs = zip(mined.negatives["query_id"].to_pylist(), mined.negatives["doc_id"].to_pylist(), strict=True)
-    found = [grades.get(pair) for pair in pairs]
-    judged = [grade for grade in found if grade is not None]
-    relevant = sum(grade >= RELEVANT for grade in judged)
-    return {
-        "selected": len(found),
-        "judged": len(judged),
-        "relevant": relevant,
-        "share": relevant / len(judged) if judged else 0.0,
-        "interval": tuple(binomtest(relevant, len(judged)).proportion_ci(method="wilson")) if judged else (0.0, 1.0),
-    }
 
 
 if __name__ == "__main__":

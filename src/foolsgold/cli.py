@@ -12,6 +12,7 @@ import yaml
 
 import foolsgold
 from foolsgold.commands.console import Json, Out, Quiet, log_to_stderr, out, print_json
+from foolsgold.commands.risk import risk
 from foolsgold.errors import FoolsgoldError, GateFailed, RecipeError
 from foolsgold.recipe import Recipe, read_yaml
 
@@ -241,6 +242,9 @@ def diff(
         print_json(dict(change.__dict__))
     else:
         out.print(str(change), markup=False)
+
+
+app.command()(risk)
 
 
 def _assignments(pairs: list[str]) -> dict[str, Any]:

@@ -1,0 +1,170 @@
+"""`foolsgold risk`: how many of my negatives are positives?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from foolsgold.commands.console import Json, Quiet, log_to_stderr, out, print_json
+from foolsgold.errors import RecipeError
+from foolsgold.recipe import Recipe
+
+if TYPE_CHECKING:
+    from foolsgold.risk import Row
+
+_EXPLAINED = {
+    "hidden": (
+        "Hidden positives: of each query's known positives one was left and the others hidden. The rate is the share "
+        "of mined negatives that are hidden positives (a lower bound: what was never labelled is not seen); back is "
+        "the share of the hidden positives among the candidates that came back as negatives."
+    ),
+    "judged": (
+        "Judged: each query kept its best-graded passage as the only positive. The rate is the share of judged "
+        "negatives with a grade of at least relevant_from; negatives that nobody judged are left out of it. Back is "
+        "the share of the relevant passages among the candidates that came back as negatives."
+    ),
+    "estimated": (
+        "Estimated: the mean of the calibrated probabilities of relevance of the mined negatives, on the whole "
+        "collection. The interval covers the draw, not the calibration."
+    ),
+}
+
+
+def risk(
+    recipe_file: Annotated[Path | None, typer.Argument(metavar="[RECIPE]", help="Recipe in YAML.")] = None,
+    beir: Annotated[str | None, typer.Option(help="Folder with corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv.")] = None,
+    pairs: Annotated[str | None, typer.Option(help="File of (query, positive) rows.")] = None,
+    split: Annotated[str | None, typer.Option(help="Which judgements to measure with.")] = None,
+    relevant_from: Annotated[int | None, typer.Option(help="Lowest grade that makes a positive.")] = None,
+    retriever: Annotated[
+        str | None, typer.Option(help="Embedding model: hub id, folder or package:NAME/SUBPATH.")
+    ] = None,
+    teacher: Annotated[str | None, typer.Option(help="The filter's teacher; 'none' for no filter.")] = None,
+    student: Annotated[str | None, typer.Option(help="The model being trained, for self-mined negatives.")] = None,
+    calibration: Annotated[
+        str | None, typer.Option(metavar="FILE", help="calibration.json: estimate from calibrated teacher scores too.")
+    ] = None,
+    queries: Annotated[int, typer.Option(min=1, help="At most so many queries, the first that can tell.")] = 500,
+    depth: Annotated[int, typer.Option(min=1, help="Candidates that each method draws from.")] = 50,
+    per_query: Annotated[int | None, typer.Option(min=1, help="Negatives a query.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all draws, and of what is hidden.")] = None,
+    to: Annotated[Path, typer.Option("--out", help="Folder for risk.svg and risk.png.")] = Path("risk"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """How many of my negatives are positives? Each way of mining, with and without the teacher, measured.
+
+    Whichever the data allow: positives of queries with several are hidden and looked for among the negatives; graded
+    judgements are read; a calibrated teacher estimates.
+
+    Example: `foolsgold risk recipe.yaml --queries 300`
+    """
+    from foolsgold.risk import measure
+    from foolsgold.risk.plot import save_plots
+    from foolsgold.risk.share import FEW
+
+    progress = log_to_stderr(quiet)
+    found = measure(
+        recipe=_recipe(recipe_file, beir, pairs, split, relevant_from, retriever, teacher, per_query, seed),
+        depth=depth,
+        student=student,
+        queries=queries,
+        judge=_judge(calibration),
+        progress=progress,
+    )
+    plots = save_plots(found, to)
+    if as_json:
+        print_json(found.to_json() | {"plots": [str(path) for path in plots]})
+        return
+    for way in found.ways:
+        rows = [row for row in found.rows if row.way == way]
+        measured = max(row.tally.queries for row in rows if row.tally)
+        out.print(f"{way}, {measured:,} queries")
+        out.print(_table(rows))
+        out.print(_EXPLAINED[way], "\n")
+    out.print(
+        "Rates are in %. Intervals are Wilson's, as if negatives were independent; those of one query are not quite. "
+        f"*: fewer than {FEW} are known, and the interval says all there is to say."
+    )
+    unmeasured = {f"{row.method.label} not measured: {row.missing}" for row in found.rows if row.missing}
+    for note in [*sorted(unmeasured), *found.notes]:
+        out.print(note, markup=False)
+    out.print(f"written to {plots[0]} and {plots[1]}", markup=False)
+
+
+def _recipe(
+    recipe_file: Path | None,
+    beir: str | None,
+    pairs: str | None,
+    split: str | None,
+    relevant_from: int | None,
+    retriever: str | None,
+    teacher: str | None,
+    per_query: int | None,
+    seed: int | None,
+) -> Recipe:
+    recipe = Recipe.from_yaml(recipe_file) if recipe_file else Recipe()
+    if beir and pairs:
+        raise RecipeError("--beir and --pairs name two collections; measure one at a time")
+    if not (beir or pairs) and recipe.collection is None:
+        raise RecipeError("nothing to measure on: give a recipe with a collection, or --beir, or --pairs")
+    given: dict[str, Any] = {
+        "collection": {"beir": beir} if beir else {"pairs": pairs} if pairs else None,
+        "collection.split": split,
+        "collection.relevant_from": relevant_from,
+        "retriever": retriever and {"model": retriever},
+        "teacher": teacher and {"model": teacher},
+        "select.per_query": per_query,
+        "seed": seed,
+    }
+    overrides = {field: value for field, value in given.items() if value is not None}
+    if teacher is not None and teacher.lower() == "none":
+        overrides["teacher"] = None
+    return recipe.with_values(overrides)
+
+
+def _judge(calibration: str | None) -> Any:
+    if calibration is None:
+        return None
+    from foolsgold.calibration import load
+
+    return load(calibration)
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    """One way's rows; 80 columns are enough."""
+    judged = rows[0].way == "judged"
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column("method", no_wrap=True)
+    names = ["negatives", *(["judged"] if judged else []), "relevant", "rate", "95 %", "back", "literature"]
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        label = "  + teacher" if row.filtered else row.method.label
+        counts = row.tally
+        if counts is None:
+            table.add_row(label, "not measured", *[""] * (len(names) - 2), row.method.usually or "")
+            continue
+        low, high = counts.rate.interval
+        table.add_row(
+            label,
+            f"{counts.negatives:,}" if counts.negatives == counts.asked else f"{counts.negatives:,} / {counts.asked:,}",
+            *([f"{counts.known:,}"] if judged else []),
+            f"{counts.relevant:,.0f}" if row.way != "estimated" else f"{counts.relevant:,.1f}",
+            _percent(counts.rate.value) + ("*" if counts.rate.is_few else ""),
+            f"{_percent(low)}-{_percent(high)}",
+            "" if counts.returned is None else f"{counts.returned.count:,.0f} / {counts.returned.of:,}",
+            row.method.usually or "",
+        )
+    return table
+
+
+def _percent(value: float | None) -> str:
+    """Two digits that count below 1, one decimal above."""
+    if value is None:
+        return "none"
+    return f"{100 * value:.1f}" if value == 0 or value >= 0.01 else f"{100 * value:.2f}"

@@ -1,0 +1,21 @@
+"""How many of my negatives are positives? The false-negative rate of each way of mining, on one's own collection."""
+
+from foolsgold.risk.measure import Curve, Risk, Row, measure
+from foolsgold.risk.share import Share
+from foolsgold.risk.tally import Tally, tally
+from foolsgold.risk.truth import Judge, Truth, by_estimate, by_hiding, by_judgements
+
+__all__ = [
+    "Curve",
+    "Judge",
+    "Risk",
+    "Row",
+    "Share",
+    "Tally",
+    "Truth",
+    "by_estimate",
+    "by_hiding",
+    "by_judgements",
+    "measure",
+    "tally",
+]
