@@ -2,8 +2,9 @@
 
 `mined/<version>/` holds manifest.json (recipe, fingerprints, counts, warnings), negatives.parquet (what training
 reads), ledger.parquet (every candidate and what became of it), queries.parquet (counts and flags a query),
-positives.parquet (what the sources and the teacher say of each known positive), audit.json, and with `relabel` also
-relabelled.tsv (all judgements, the new positives among them, as a qrels file of a BEIR folder).
+positives.parquet (what the sources and the teacher say of each known positive), audit.json, report.html with its plots
+(margins.png, ranks.png), and with `relabel` also relabelled.tsv (all judgements, the new positives among them, as a
+qrels file of a BEIR folder).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -26,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from foolsgold.audit import Audit, audit
+from foolsgold.audit import Audit, audit, write_report
 from foolsgold.collection import Collection, load_collection
 from foolsgold.errors import CollectionError, MinedSetError
 from foolsgold.explain import Explanation
@@ -95,6 +96,7 @@ class SetWriter:
         (self._folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
         mined = MinedSet(self._folder, collection)
         (self._folder / "audit.json").write_text(json.dumps(mined.audit().to_json(), indent=2) + "\n", encoding="utf-8")
+        mined.report()
         if manifest["recipe"]["relabel"]:
             write_qrels(mined.collection, self._folder / "relabelled.tsv")
         try:
@@ -174,6 +176,13 @@ class MinedSet:
     def ledger(self, query_id: str | None = None) -> pa.Table:
         """Every candidate (of one query, if named), `records.ledger_schema`."""
         return self._table("ledger", [("query_id", "=", query_id)] if query_id is not None else None)
+
+    def ledger_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of the ledger, a piece at a time: it may be larger than memory."""
+        try:
+            yield from pq.ParquetFile(self.path / "ledger.parquet").iter_batches(columns=columns)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise MinedSetError(f"{self.path}: ledger.parquet cannot be read ({error}); mine the set again") from None
 
     def _table(self, name: str, filters: list[tuple[str, str, str]] | None = None) -> pa.Table:
         try:
@@ -255,7 +264,17 @@ class MinedSet:
 
     def audit(self) -> Audit:
         """Its measures and gates."""
-        return audit(self.negatives, self.queries, self.manifest)
+        return self._audit
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the report, report.html in the set's folder or the given file, and its plots as PNG beside it."""
+        target = self.path / "report.html" if path is None else Path(path)
+        write_report(self, target)
+        return target
+
+    @cached_property
+    def _audit(self) -> Audit:
+        return audit(self)
 
     def diff(self, other: MinedSet | str | Path) -> Diff:
         """What changed from this set to the other (or to the one in that folder)."""

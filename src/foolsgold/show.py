@@ -62,15 +62,55 @@ def funnel(mined: MinedSet) -> RenderableType:
     return table
 
 
+_VERDICTS = {"pass": "green", "warn": "yellow", "fail": "red", "unknown": "dim"}
+
+
 def gates(mined: MinedSet) -> RenderableType:
-    """The audit's gates, and what to do where one fails."""
+    """The audit's gates, and what to do about those that warn or fail."""
     lines = []
     for gate in mined.audit().gates:
-        style = {"pass": "green", "fail": "red", "unknown": "yellow"}[gate.verdict]
-        value = "no scores to measure it on" if gate.value is None else f"{gate.value:.3g} (limit {gate.limit:g})"
-        line = Text.assemble((f"{gate.verdict:<7}", style), f" {gate.name} {value}")
-        lines.append(line if gate.verdict != "fail" else line.append(f": {gate.remedy}"))
+        value = "nothing to measure it on" if gate.value is None else f"{gate.value:.3g} (limit {gate.limit:g})"
+        line = Text.assemble((f"{gate.verdict:<7}", _VERDICTS[gate.verdict]), f" {gate.name} {value}")
+        lines.append(line.append(f": {gate.remedy}") if gate.verdict in ("warn", "fail") else line)
     return Group(*lines)
+
+
+def measures(mined: MinedSet) -> RenderableType:
+    """What the audit measured, gate or not; the report says it all."""
+    audit = mined.audit()
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(style="dim")
+
+    def row(name: str, number: str, note: str = "") -> None:
+        table.add_row(Text(f"{name:<20} {number}"), Text(note))
+
+    row("negatives", f"{audit.negatives:,}", f"for {audit.queries:,} queries, {audit.fill_rate:.1%} of them at budget")
+    if audit.margins is not None:
+        low, *_, middle, _, high = audit.margins.quantiles
+        row(
+            f"margin ({audit.score_unit}s)",
+            f"{audit.margins.mean:.2f}",
+            f"5 % below {low:.2f}, half below {middle:.2f}, 5 % above {high:.2f}",
+        )
+    if audit.modes is not None:
+        at = " and ".join(f"{mode:.2f}" for mode in audit.modes.at)
+        row("  mode" + "s" * (len(audit.modes.at) > 1), at, f"dip {audit.modes.dip:.4f}, p = {audit.modes.p:.3f}")
+    for name, source in audit.sources.items():
+        margin = f"mean margin {source.margins.mean:.2f}, " if source.margins else ""
+        inverted = f"{source.margins.inverted_share:.1%} inverted, " if source.margins else ""
+        row(f"  from {name}", f"{source.negatives:,}", f"{margin}{inverted}{source.bands[0]:.0%} of rank 10 or better")
+    for pair, share in audit.overlap.items():
+        row(f"  {pair}", f"{share:.1%}", "of the candidates of either are proposed by both")
+    if audit.hubs.most:
+        first = audit.hubs.most[0]
+        row("most frequent", f"{first.queries:,}", f"queries have document {first.doc_id}; {audit.hubs.number:,} hubs")
+    if audit.lengths is not None:
+        row("length ratio", f"{audit.lengths.ratio:.2f}", "median of the negatives through that of the positives")
+    if audit.leakage is not None:
+        splits = ", ".join(audit.leakage.splits)
+        row("tested elsewhere", f"{audit.leakage.tested_share:.1%}", f"of the negatives answer some query of {splits}")
+    return Group(table, *(Text(note, "dim") for note in audit.notes))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,116 @@
+"""The report: one page that needs nothing but itself, and its plots as pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from foolsgold.audit import plots
+from foolsgold.audit.composition import BANDS
+from foolsgold.audit.examples import look
+from foolsgold.audit.margins import Scores, in_unit
+from foolsgold.errors import MinedSetError
+from foolsgold.records import Scale
+
+if TYPE_CHECKING:
+    from foolsgold.mined_set import MinedSet
+
+_CUT = 420  # characters of a text: about what tells whether it answers a query
+
+
+def write_report(mined: MinedSet, path: Path) -> None:
+    """Write the page to `path`, and margins.png and ranks.png beside it.
+
+    It says nothing of when, where or how fast the set was mined, so that the same set gives the same bytes.
+
+    Raises:
+        MinedSetError: the folder cannot be written to, or the set's tables cannot be read.
+    """
+    page, pictures = render(mined)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for name, picture in pictures.items():
+            (path.parent / f"{name}.png").write_bytes(picture)
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise MinedSetError(f"{path}: the report cannot be written here ({error}); name another file") from None
+
+
+def render(mined: MinedSet) -> tuple[str, dict[str, bytes]]:
+    """The page, and the plots as PNG by name."""
+    manifest, audit, evidence = mined.manifest, mined.audit(), look(mined)
+    sources = list(manifest["sources"])
+    scale: Scale | None = manifest["teacher"]["scale"] if manifest["teacher"] else None
+    figures = {}
+    if scale is not None and audit.margins is not None:
+        scores = Scores.of(mined.negatives, scale)
+        limit = manifest["recipe"]["audit"]["min_mean_margin"]
+        figures["margins"] = plots.margins_by_source(scores, sources, limit)
+        figures["ranks"] = plots.scores_by_rank(evidence.ranks, scores.scale, _thresholds(manifest, scale))
+    page = _environment().get_template("report.html.jinja").render(
+        version=mined.version,
+        manifest=manifest,
+        audit=audit,
+        evidence=evidence,
+        bands=BANDS,
+        funnel=_funnel(manifest),
+        scale=scale,
+        recipe=yaml.safe_dump(
+            {name: value for name, value in manifest["recipe"].items() if name != "collection"},
+            sort_keys=False, allow_unicode=True,
+        ),
+        # matplotlib escapes what it writes into an SVG
+        plots={name: Markup(plots.as_svg(figure, name)) for name, figure in figures.items()},
+    )  # fmt: skip
+    return page, {name: plots.as_png(figure) for name, figure in figures.items()}
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "percent": lambda share: f"{share:.1%}".replace("%", "\N{NARROW NO-BREAK SPACE}%"),
+        "short": _short,
+        "number": lambda value: "" if value is None else f"{value:,.3g}" if isinstance(value, float) else f"{value:,}",
+    }
+    return environment
+
+
+def _short(text: str, characters: int = _CUT) -> str:
+    """A text on one line and of a length that a page can hold. Its end is cut: it may be a whole book."""
+    flat = " ".join(text[: 4 * characters].split())
+    return flat if len(flat) <= characters and len(text) <= 4 * characters else flat[: characters - 1] + "…"
+
+
+def _funnel(manifest: dict[str, Any]) -> list[tuple[int, str, int, str]]:
+    """(depth, name, number, kind) of each step from the candidates to the selected negatives."""
+    counts = manifest["counts"]
+    steps = [(0, "candidates", counts["candidates"], "all"), (1, "excluded", counts["excluded"], "excluded")]
+    for zone in ("excluded", "negative", "ambiguous", "false_negative", "unscored"):
+        if zone != "excluded" and counts[zone]:
+            steps.append((1, zone.replace("_", " "), counts[zone], zone))
+        reasons = sorted(counts["reasons"].get(zone, {}).items(), key=lambda item: (-item[1], item[0]))
+        if zone == "excluded" or len(reasons) > 1:
+            steps += [(2, reason.replace("_", " "), number, zone) for reason, number in reasons]
+    steps.append((0, "selected", counts["selected"], "selected"))
+    steps += [(1, f"from {source}", number, "selected") for source, number in counts["selected_by"].items()]
+    return steps
+
+
+def _thresholds(manifest: dict[str, Any], scale: Scale) -> dict[str, float]:
+    """The recipe's thresholds on the teacher's score, in the unit of the margins; none where a calibration decides."""
+    decide = manifest["recipe"]["decide"]
+    if manifest["teacher"].get("judge") is not None:
+        return {}
+    named = {name: decide[name] for name in ("negative_below", "positive_above") if decide[name] is not None}
+    return dict(zip(named, in_unit(np.array(list(named.values()), dtype=np.float32), scale).tolist(), strict=True))
