@@ -122,7 +122,10 @@ def test_a_users_mistake_is_a_sentence_and_exit_code_2(folder: Path, arguments: 
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["init"], ["mine"], ["explain"], ["diff"]])
+@pytest.mark.parametrize(
+    "command",
+    [[], *([name] for name in ["demo", "init", "mine", "explain", "diff", "audit", "risk", "label", "calibrate"])],
+)
 def test_every_command_has_help_with_an_example(folder: Path, command: list[str]) -> None:
     done = _run(folder, *command, "--help")
     assert done.returncode == 0

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from calibration.judges import calibration, model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toy import TableTeacher, collection, run_file
@@ -82,6 +83,7 @@ def test_a_negative_carries_rank_scores_and_weight(tmp_path: Path) -> None:
         "run_score": 98.0,
         "teacher_score": pytest.approx(0.2),
         "positive_score": pytest.approx(0.95),
+        "judge_probability": None,
         "weight": 1.0,
     }
 
@@ -354,6 +356,7 @@ def _big(seed: int, n_queries: int = 7, n_docs: int = 40) -> tuple[Any, dict[str
     ambiguous=st.booleans(),
     backfill=st.booleans(),
     per_query=st.integers(1, 8),
+    judged=st.booleans(),
 )
 def test_lazy_scoring_selects_exactly_what_exhaustive_scoring_selects(
     tmp_path: Path,
@@ -367,8 +370,12 @@ def test_lazy_scoring_selects_exactly_what_exhaustive_scoring_selects(
     ambiguous: bool,
     backfill: bool,
     per_query: int,
+    judged: bool,
 ) -> None:
     what, lists, teacher = _big(seed)
+    # p = sigmoid(the teacher's logit - 0.5 x the positive's): other candidates than those below any score
+    judge = model(("teacher_logit", "teacher_gap"), [0.5, 0.5], safe_to=zones[0] or 0.4)
+    calibration(judge, fingerprint=teacher.fingerprint).save(tmp_path / "calibration.json")
     path = str(run_file(tmp_path / "run.txt", lists))
     other = str(run_file(tmp_path / "other.txt", {query: docs[::-1][:12] for query, docs in lists.items()}))
     sections: dict[str, Any] = {
@@ -378,7 +385,8 @@ def test_lazy_scoring_selects_exactly_what_exhaustive_scoring_selects(
             "random": {"depth": 6, "quota": quotas[2]},
         },
         "decide": {
-            "negative_below": zones[0],
+            "negative_below": 0.3 if judged else zones[0],
+            "calibration": str(tmp_path / "calibration.json") if judged else None,
             "positive_above": zones[1],
             "ambiguous": "weight" if ambiguous and None not in zones else "skip",
             "positive_reference": reference,
@@ -394,6 +402,7 @@ def test_lazy_scoring_selects_exactly_what_exhaustive_scoring_selects(
     )
     whole = fg.mine(what, recipe, teacher=teacher, out=tmp_path / "whole", cache=tmp_path / "c1")
     assert lazy.negatives.equals(whole.negatives)
+    assert (lazy.negatives["judge_probability"].null_count == 0) or not judged
     assert whole.manifest["counts"]["unscored"] == 0
     for counts in (lazy.manifest["counts"], whole.manifest["counts"]):
         zone_sum = sum(counts[zone] for zone in ("excluded", "negative", "ambiguous", "false_negative", "unscored"))

@@ -118,3 +118,9 @@ def test_a_missing_recipe_says_how_to_make_one(tmp_path: Path) -> None:
 def test_an_empty_recipe_is_the_default_recipe(tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text("", encoding="utf-8")
     assert Recipe.from_yaml(tmp_path / "r.yaml") == Recipe()
+
+
+def test_a_batch_size_may_be_left_open_by_name() -> None:
+    assert Recipe.build({"teacher": {"batch_size": "auto"}}).teacher == Recipe().teacher
+    with pytest.raises(RecipeError, match=r"teacher\.batch_size"):
+        Recipe.build({"teacher": {"batch_size": 0}})

@@ -1,17 +1,18 @@
 """foolsgold: mine hard negatives for dense retrievers, throw back the false ones, prove how good the rest are."""
 
-# `mine` must be imported here and not when first asked for: importing the module foolsgold.mine later would put the
-# module in the function's place.
+# `mine` and `calibrate` must be imported here and not when first asked for: importing their modules later would put the
+# modules in the functions' place.
 from importlib.metadata import PackageNotFoundError, version
 
 from foolsgold import search
+from foolsgold.calibrate import calibrate
 from foolsgold.collection import Collection, load_collection
 from foolsgold.errors import FoolsgoldError
 from foolsgold.mine import mine
 from foolsgold.mined_set import MinedSet
 from foolsgold.recipe import Recipe
 
-__all__ = ["Collection", "FoolsgoldError", "MinedSet", "Recipe", "load_collection", "mine", "search"]
+__all__ = ["Collection", "FoolsgoldError", "MinedSet", "Recipe", "calibrate", "load_collection", "mine", "search"]
 
 try:
     __version__ = version("foolsgold")

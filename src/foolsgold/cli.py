@@ -11,7 +11,10 @@ import typer
 import yaml
 
 import foolsgold
+from foolsgold.commands.audit import audit
+from foolsgold.commands.calibrate import calibrate
 from foolsgold.commands.console import Json, Out, Quiet, log_to_stderr, out, print_json
+from foolsgold.commands.label import label
 from foolsgold.commands.risk import risk
 from foolsgold.errors import FoolsgoldError, GateFailed, RecipeError
 from foolsgold.recipe import Recipe, read_yaml
@@ -244,7 +247,10 @@ def diff(
         out.print(str(change), markup=False)
 
 
+app.command()(audit)
 app.command()(risk)
+app.command()(label)
+app.command()(calibrate)
 
 
 def _assignments(pairs: list[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from foolsgold.records import REASON, Column, FloatArray, Verdicts, Zone
 
@@ -11,6 +12,7 @@ def decide(
     score: Column,
     positive: Column,
     *,
+    judged: Column | None = None,
     negative_below: float | None = None,
     positive_above: float | None = None,
     weigh_ambiguous: bool = False,
@@ -20,16 +22,17 @@ def decide(
 ) -> Verdicts:
     """Zone, reason and weight of each candidate.
 
-    A candidate is a false negative when any rule says so: a score above `positive_above`, at or above `ceiling`, or
-    within a margin of its query's positive. Of the others those below `negative_below` are negatives and the rest
-    ambiguous. A rule that is None says nothing; with no rule at all every scored candidate passes for a negative, and
-    its reason is `no_filter`.
+    A candidate is a false negative when any rule says so: above `positive_above`, at or above `ceiling`, or within a
+    margin of its query's positive. Of the others those below `negative_below` are negatives and the rest ambiguous. A
+    rule that is None says nothing; with no rule at all every scored candidate passes for a negative, and its reason is
+    `no_filter`.
 
     Args:
         score: float32 (n), the teacher's (or, without a teacher, the retriever's) score of each candidate. Where it is
             not known the candidate was never needed: UNSCORED.
         positive: float32 (n), the score of the positive that margins are measured from, on the same scale.
-        negative_below, positive_above: thresholds on that scale.
+        judged: float32 (n), a calibrated probability that each scored candidate is relevant, if there is one.
+        negative_below, positive_above: thresholds on that scale, or where there is one on the calibrated probability.
         weigh_ambiguous: give ambiguous candidates a weight, falling linearly from 1 at `negative_below` to 0 at
             `positive_above`, so that they may be selected.
         relative_margin: a fraction f: keeps s <= p - |p| (1 - f), which is sign-safe: for f = 0.95 and p = 0.8 up to
@@ -57,9 +60,10 @@ def decide(
         reason[chosen] = REASON[why]
 
     s = score.values.astype(np.float64)
+    risk = s if judged is None else judged.values.astype(np.float64)
     p = positive.values.astype(np.float64)
     if positive_above is not None:
-        put(s > positive_above, Zone.FALSE_NEGATIVE, "above_positive_threshold")
+        put(risk > positive_above, Zone.FALSE_NEGATIVE, "above_positive_threshold")
     if ceiling is not None:
         put(s >= ceiling, Zone.FALSE_NEGATIVE, "above_positive_percentile")
     if absolute_margin is not None:
@@ -71,8 +75,8 @@ def decide(
             "within_relative_margin",
         )
     if negative_below is not None:
-        put(s < negative_below, Zone.NEGATIVE, "below_negative_threshold")
-        put(s >= negative_below, Zone.AMBIGUOUS, "between_thresholds")
+        put(risk < negative_below, Zone.NEGATIVE, "below_negative_threshold")
+        put(risk >= negative_below, Zone.AMBIGUOUS, "between_thresholds")
     else:
         put(np.ones(size, dtype=np.bool_), Zone.NEGATIVE, "passed_every_rule")
 
@@ -81,12 +85,12 @@ def decide(
     weight.valid[zone == Zone.NEGATIVE] = True
     if weigh_ambiguous and negative_below is not None and positive_above is not None:
         ambiguous = zone == Zone.AMBIGUOUS
-        weight.values[ambiguous] = _fall(score.values[ambiguous], negative_below, positive_above)
+        weight.values[ambiguous] = _fall(risk[ambiguous], negative_below, positive_above)
         weight.valid[ambiguous] = True
     return Verdicts(zone=zone, reason=reason, weight=weight)
 
 
-def _fall(score: FloatArray, low: float, high: float) -> FloatArray:
+def _fall(score: npt.NDArray[np.floating], low: float, high: float) -> FloatArray:
     """1 at `low`, 0 at `high`, a straight line between."""
     if high == low:
         return np.zeros(len(score), dtype=np.float32)

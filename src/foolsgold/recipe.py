@@ -7,25 +7,34 @@ come from. An unknown key is an error that names the nearest known key.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from foolsgold.errors import RecipeError
 from foolsgold.records import Scale
 
 _OWN_FIELDS = {  # fields of a source that only some kinds have
     "model": ("dense", "sparse", "multivector"),
+    **dict.fromkeys(("index", "recall"), ("dense",)),
     **dict.fromkeys(("language", "tokenizer", "method", "k1", "b"), ("bm25",)),
     "path": ("run",),
 }
+_INDEX_PARTS = (  # of faiss's factory strings: those of indexes by inner product that need no ids of their own
+    "IVF", "IMI", "HNSW", "Flat", "PQ", "SQ", "RQ", "LSQ", "PRQ", "PLSQ", "RaBitQ", "OPQ", "PCA", "PCAR", "PCAW",
+    "PCAWR", "ITQ", "RR", "Pad", "L2norm", "Refine", "RFlat", "Residual",
+)  # fmt: skip
 HARD_CAP = 8  # negatives a query; beyond about 8 the gain in training is gone and the false negatives are not
 
 SourceKind = Literal["random", "bm25", "dense", "sparse", "multivector", "run"]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+BatchSize = Annotated[
+    Annotated[int, Field(ge=1)] | None, BeforeValidator(lambda size: None if size == "auto" else size)
+]
 
 
 class _EachKeyOnce(yaml.SafeLoader):
@@ -100,7 +109,7 @@ class ModelSpec(_Stage):
     max_length: int | None = Field(None, ge=1, description="tokens a text is cut to; null: the model's own limit")
     pooling: Literal["auto", "cls", "mean"] = Field("auto", description="only for ONNX folders that do not say")
     similarity: Literal["auto", "cosine", "dot"] = Field("auto", description="auto: the model's own, else cosine")
-    batch_size: int | None = Field(None, ge=1)
+    batch_size: BatchSize = Field(None, description="texts or pairs run together; null or auto: as many as fit")
     device: str | None = Field(None, description="torch device; null: the best there is")
     trust_remote_code: bool = Field(False, description="run Python code that a hub model brings with it")
 
@@ -117,7 +126,7 @@ class TeacherSpec(_Stage):
     max_length: int = Field(512, ge=1, description="tokens a pair is cut to")
     prompt: str | None = Field(None, description="put before each query")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    batch_size: int | None = Field(None, ge=1)
+    batch_size: BatchSize = Field(None, description="texts or pairs run together; null or auto: as many as fit")
     device: str | None = None
     trust_remote_code: bool = False
     exhaustive: bool = Field(False, description="score every candidate, not only those that decide (design, section 8)")
@@ -134,6 +143,13 @@ class SourceSpec(_Stage):
     )
     # dense, sparse, multivector
     model: ModelSpec | None = Field(None, description="a name, or settings as in retriever; null: the retriever")
+    # dense
+    index: str | None = Field(
+        None, description="faiss's factory string, such as IVF4096,PQ48x4fsr: approximate search; null: exact"
+    )
+    recall: Fraction = Field(
+        0.95, description="with an index: the share of the exact hits that the search is set to find, on a sample"
+    )
     # bm25
     language: str = Field("english", description="stemmer and stop words; 'none' for neither")
     tokenizer: Literal["word", "bigram"] = Field("word", description="bigram: character bigrams, for Chinese, Japanese")
@@ -147,6 +163,18 @@ class SourceSpec(_Stage):
     @classmethod
     def _a_name_is_enough(cls, model: Any) -> Any:
         return {"model": model} if isinstance(model, str) else model
+
+    @field_validator("index")
+    @classmethod
+    def _index_has_known_parts(cls, index: str | None) -> str | None:
+        # faiss, which knows all the rules, is asked when the model has told the dimension; most slips are seen here
+        for part in [] if index is None else index.split(","):
+            if not re.match(rf"({'|'.join(_INDEX_PARTS)})(fp16|bf16|(?![A-Za-z]))", part):
+                raise ValueError(
+                    f"{part!r} is no part of a faiss factory string{_nearest(part, _INDEX_PARTS)}; "
+                    "a common index is IVF4096,PQ48x4fsr"
+                )
+        return index
 
     @field_validator("window")
     @classmethod
@@ -188,20 +216,51 @@ class DecideSpec(_Stage):
     positive_reference: Literal["min", "max", "mean", "each"] = Field(
         "min", description="which positive a margin is measured from; each: mined for every positive apart"
     )
+    calibration: str | None = Field(
+        None,
+        description="calibration.json, or default: thresholds are on a calibrated probability of being relevant",
+    )
+    max_false_negative_rate: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        0.02, description="with a calibration, of the negatives; in place of negative_below"
+    )
 
     @model_validator(mode="after")
     def _thresholds_in_order(self) -> Self:
         low, high = self.negative_below, self.positive_above
-        if low is not None and high is not None and low > high:
+        if self.calibration is None and low is not None and high is not None and low > high:
             raise ValueError(f"negative_below ({low}) must not be above positive_above ({high})")
         if self.ambiguous == "weight" and (low is None or high is None):
             raise ValueError("ambiguous: weight needs both negative_below and positive_above")
+        default = DecideSpec.model_fields["negative_below"].default
+        if self.calibration is not None and low not in (None, default):
+            raise ValueError(
+                f"negative_below is {low}, but a calibration sets that threshold itself, by max_false_negative_rate; "
+                "leave one of the two out"
+            )
         return self
 
     @property
     def has_margin(self) -> bool:
         """Whether any rule compares a candidate with its query's positive."""
         return self.relative_margin is not None or self.absolute_margin is not None
+
+
+class JudgeSpec(_Stage):
+    """A language model that is asked about ambiguous candidates: any endpoint with OpenAI's chat completions."""
+
+    kind: Literal["llm"] = "llm"
+    endpoint: str = Field(description="base address, such as http://127.0.0.1:8000/v1")
+    model: str = Field(description="as the endpoint calls it; with its version, since opinions are kept by this name")
+    budget: int = Field(1000, ge=0, description="candidates a run may ask about; opinions kept from before count too")
+    api_key_env: str | None = Field(None, description="the environment variable that holds the endpoint's key")
+    temperature: float | None = Field(0.0, ge=0.0, description="null: not sent, for models that refuse it")
+
+    @field_validator("endpoint")
+    @classmethod
+    def _endpoint_is_an_address(cls, endpoint: str) -> str:
+        if not endpoint.startswith(("http://", "https://")):
+            raise ValueError(f"{endpoint!r} is no address; it begins with https:// or http://")
+        return endpoint
 
 
 class SelectSpec(_Stage):
@@ -229,11 +288,30 @@ class SelectSpec(_Stage):
 
 
 class AuditSpec(_Stage):
-    """Gates on the mined set."""
+    """Gates on the mined set; null: that gate is off. The first three fail a set, the others warn.
+
+    The margins are those of the design; where the other limits come from is in docs/audit.md.
+    """
 
     min_mean_margin: float | None = Field(2.0, description="mean of positive minus negative teacher score, in logits")
     max_inverted: Fraction | None = Field(
         0.05, description="share of negatives that the teacher scores above their positive"
+    )
+    max_leaked: Fraction | None = Field(
+        0.0, description="share of negatives that another split judges a positive of the same query"
+    )
+    min_lower_mode: float | None = Field(
+        1.0, description="where the margins, in logits, have their mode, or the lower one of two"
+    )
+    min_fill: Fraction | None = Field(0.8, description="share of queries that have all the negatives asked for")
+    max_low_positives: Fraction | None = Field(
+        0.1, description="share of queries whose positive the teacher itself would call a negative"
+    )
+    max_hubs: Fraction | None = Field(
+        0.05, description="share of negatives that are hubs: one document for very many queries"
+    )
+    max_near_duplicates: Fraction | None = Field(
+        0.05, description="share of negatives that nearly repeat another negative of their query"
     )
 
 
@@ -250,6 +328,9 @@ class Recipe(_Stage):
     )
     exclude: ExcludeSpec = Field(default_factory=ExcludeSpec)
     decide: DecideSpec = Field(default_factory=DecideSpec)
+    judge: JudgeSpec | None = Field(
+        None, description="a language model for ambiguous candidates: {endpoint: URL, model: NAME, api_key_env: NAME}"
+    )
     select: SelectSpec = Field(default_factory=SelectSpec)
     relabel: bool = Field(
         False, description="false negatives above positive_above become positives of a new collection"
@@ -292,9 +373,13 @@ class Recipe(_Stage):
                 )
             if self.kind_of(name) in ("sparse", "multivector") and spec.model is None:
                 raise ValueError(f"sources.{name}: a {self.kind_of(name)} source needs its model")
+            if "recall" in spec.model_fields_set and spec.index is None and spec.recall != 0.95:
+                raise ValueError(f"sources.{name}.recall: exact search finds all; name an index, or leave recall out")
             if self.kind_of(name) == "dense" and spec.model is None and self.retriever is None:
                 raise ValueError(f"sources.{name}: a dense source needs a model here or a retriever")
-        if self.teacher is not None and self.teacher.scale == "probability":
+        if self.decide.calibration is not None and self.teacher is None:
+            raise ValueError("decide.calibration: what it calibrates is a teacher's score; name the teacher")
+        if self.teacher is not None and (self.teacher.scale == "probability" or self.decide.calibration is not None):
             for field in ("negative_below", "positive_above"):
                 value = getattr(self.decide, field)
                 if value is not None and not 0.0 <= value <= 1.0:

@@ -161,15 +161,23 @@ _WORD = pa.dictionary(pa.int32(), pa.string())
 
 
 def ledger_schema(sources: list[str]) -> pa.Schema:
-    """One row for every candidate of every query, selected or not."""
+    """One row for every candidate of every query, selected or not.
+
+    {source}_gap: the source's score less its score of the positive that margins are measured from.
+    positive_similarity: to the nearest known positive, by the dense source: 0 as any two passages, 1 the same.
+    judge_probability: that the candidate is relevant, by the calibration, where the recipe names one.
+    """
     return pa.schema(
         [
             pa.field("query_id", _ID, nullable=False),
             pa.field("positive_id", _ID),  # only with `positive_reference: each`, where each positive is mined for
             pa.field("doc_id", _ID, nullable=False),
             *_source_fields(sources),
+            *(pa.field(f"{source}_gap", pa.float32()) for source in sources),
+            pa.field("positive_similarity", pa.float32()),
             pa.field("teacher_score", pa.float32()),
             pa.field("positive_score", pa.float32()),
+            pa.field("judge_probability", pa.float32()),
             pa.field("verdict", _WORD, nullable=False),
             pa.field("reason", _WORD, nullable=False),
             pa.field("weight", pa.float32()),
@@ -190,6 +198,7 @@ def negatives_schema(sources: list[str]) -> pa.Schema:
             *_source_fields(sources),
             pa.field("teacher_score", pa.float32()),
             pa.field("positive_score", pa.float32()),
+            pa.field("judge_probability", pa.float32()),
             pa.field("weight", pa.float32(), nullable=False),
         ]
     )

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from foolsgold import calibration
+from foolsgold.calibration import Judge
 from foolsgold.collection import Collection
 from foolsgold.errors import RecipeError
 from foolsgold.progress import Progress
@@ -40,6 +42,11 @@ class Signal(Protocol):
 
     def score(self, query: IntArray, doc: IntArray, stage: str) -> FloatArray:
         """float32 (n): the scores of (query row, document row) pairs."""
+        ...
+
+    @property
+    def judge(self) -> Judge | None:
+        """What makes a calibrated probability of a score, if the recipe names it."""
         ...
 
     def rules(self, decide: DecideSpec) -> dict[str, Any]:
@@ -74,7 +81,9 @@ def build_signal(
 
         teacher = own_teacher or load_teacher(recipe.teacher, recipe.retriever)
         check_scale(teacher.scale, recipe.teacher.scale, recipe.teacher.model)
-        return TeacherSignal(teacher, recipe.teacher.scale, recipe.teacher.model, collection, cache, progress)
+        signal = TeacherSignal(teacher, recipe.teacher.scale, recipe.teacher.model, collection, cache, progress)
+        signal.judge = _judge(recipe, signal.describe(), sources)
+        return signal
     if not recipe.decide.has_margin and recipe.decide.positive_percentile is None:
         return NoSignal(len(collection.positive_rows))
     kinds = ("dense", "multivector", "sparse", "bm25")
@@ -87,6 +96,27 @@ def build_signal(
             f"add a teacher or a {', '.join(kinds)} source"
         )
     return SourceSignal(sources[able[0]], collection)
+
+
+def _judge(recipe: Recipe, teacher: Mapping[str, Any], sources: Mapping[str, Source]) -> Judge | None:
+    """The recipe's calibration at work with its teacher and its sources, the first of each kind."""
+    if recipe.decide.calibration is None:
+        return None
+    calibrated = calibration.load(recipe.decide.calibration)
+    retriever, bm25 = (
+        next((name for name in sources if recipe.kind_of(name) == kind), None) for kind in ("dense", "bm25")
+    )
+    judge = calibrated.judge(
+        teacher=teacher,
+        scale=teacher["scale"],
+        retriever=retriever,
+        bm25=bm25,
+        target=recipe.decide.max_false_negative_rate,
+    )
+    if retriever is not None:
+        about = sources[retriever].describe()
+        calibrated.check_retriever(about["model"], about["fingerprint"])
+    return judge
 
 
 class TeacherSignal:
@@ -104,6 +134,7 @@ class TeacherSignal:
         self._name = name
         self._collection = collection
         self._progress = progress
+        self.judge: Judge | None = None
 
     @cached_property
     def positives(self) -> Column:
@@ -127,17 +158,22 @@ class TeacherSignal:
         return scores
 
     def rules(self, decide: DecideSpec) -> dict[str, Any]:
-        """All of them."""
+        """All of them. A judge's threshold takes the place of `negative_below`."""
+        low, high = decide.negative_below, decide.positive_above
+        if self.judge is not None:
+            low = self.judge.threshold
+            high = None if high is None else max(low, high)
         return {
-            "negative_below": decide.negative_below,
-            "positive_above": decide.positive_above,
+            "negative_below": low,
+            "positive_above": high,
             "weigh_ambiguous": decide.ambiguous == "weight",
             **_margins(decide, self.positives),
         }
 
     def describe(self) -> dict[str, Any]:
-        """Name, fingerprint, and the scale of every teacher score in the set."""
-        return {"model": self._name, "fingerprint": self._teacher.fingerprint, "scale": self._scale}
+        """Name, fingerprint, and the scale of every teacher score in the set; what judged by them."""
+        about = {"model": self._name, "fingerprint": self._teacher.fingerprint, "scale": self._scale}
+        return about if self.judge is None else {**about, "judge": self.judge.describe()}
 
     def calls(self) -> dict[str, int]:
         """Pairs read by the model, and scores found in the store."""
@@ -148,6 +184,7 @@ class SourceSignal:
     """A source's own scores, for margins without a teacher. They cost little, so every candidate has one."""
 
     lazy = False
+    judge = None
 
     def __init__(self, source: Source, collection: Collection) -> None:
         self._source = source
@@ -181,6 +218,7 @@ class NoSignal:
     """Nothing to tell by: every candidate passes, and the run warns of it."""
 
     lazy = False
+    judge = None
 
     def __init__(self, n_positives: int) -> None:
         self._n_positives = n_positives

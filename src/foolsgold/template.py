@@ -30,7 +30,8 @@ _ABOUT = {
         "# window (ranks to choose from); a second one of a kind has a name of its own and its kind. Beside these:\n"
         "#   bm25: language (english, german, ...; none), tokenizer (word; bigram for Chinese and Japanese), method\n"
         "#         (lucene, robertson, atire, bm25l, bm25+), k1, b\n"
-        "#   dense, sparse, multivector: model    run: path (a TREC run or parquet of any engine)"
+        "#   dense, sparse, multivector: model    run: path (a TREC run or parquet of any engine)\n"
+        "#   dense: index (where exact search takes too long: a faiss factory string, IVF4096,PQ48x4fsr), recall"
     ),
     "exclude": "What is dropped before the teacher looks, beside known positives and their duplicates.",
     "decide": "Which scores make a negative, and which a false negative.",

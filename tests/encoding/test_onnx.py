@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from foolsgold.encoding.onnx import OnnxModel, Tokens, length_batches
+from foolsgold.encoding.onnx import OnnxModel, Tokens
 from foolsgold.errors import ModelError
 
 TABLE = {"[PAD]": [9.0, 9.0], "a": [1.0, 0.0], "b": [0.0, 1.0], "c": [2.0, 2.0]}
@@ -55,11 +55,6 @@ def test_text_is_never_cut_beyond_the_positions_that_a_model_has(make_onnx_folde
     assert not caplog.records
     assert OnnxModel(folder, max_length=512).max_length == 4
     assert "max_length is 512 but the model has 4 positions" in caplog.text
-
-
-def test_batches_go_from_long_to_short_and_hold_their_bounds():
-    batches = [rows.tolist() for rows in length_batches([3, 9, 1, 9, 2, 50], size=3, max_tokens=20)]
-    assert batches == [[5], [1, 3], [0, 4, 2]]  # 50 alone; 2 x 9; the rest
 
 
 def test_no_inputs_are_no_batches(make_onnx_folder):

@@ -1,13 +1,15 @@
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from foolsgold.encoding.dtype import cpu_has_bfloat16
+from foolsgold.encoding import dtype as policy
+from foolsgold.encoding.dtype import cpu_has_bfloat16, fastest_dtype
 from foolsgold.encoding.encoders import load_encoder
 from foolsgold.errors import ModelError
 from foolsgold.recipe import ModelSpec
@@ -82,6 +84,46 @@ def test_texts_come_back_in_their_order_and_are_all_reported(minilm):
     )
     assert sum(steps) == 20
     assert len(steps) > 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_vectors_are_the_same_to_the_bit_on_any_number_of_threads_which_is_left_as_it_was(minilm, dtype):
+    import torch
+
+    texts = [f"number {n} of many words " * (1 + n) for n in range(24)]
+    encoder = minilm if dtype == "float32" else load_encoder(ModelSpec(model=MINILM, dtype=dtype))
+    before, vectors = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            vectors.append(encoder.encode(texts, "document", silent))
+            assert torch.get_num_threads() == threads
+            with ThreadPoolExecutor(1) as pool:  # what a thread that starts later gets
+                assert pool.submit(torch.get_num_threads).result() == threads
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_array_equal(vectors[0], vectors[1])
+    np.testing.assert_array_equal(vectors[0], vectors[2])
+
+
+def test_padding_that_no_text_of_a_batch_needs_is_taken_away_on_the_left_too(minilm, monkeypatch):
+    tokenizer = minilm._model.tokenizer
+    texts = [text for text in TEXTS if text]
+    whole = minilm.encode(texts, "document", silent)
+    seen = []
+    forward = type(minilm._model).forward
+
+    def recorded(self, features, **more):
+        seen.append((features["attention_mask"].shape, int(features["attention_mask"].sum())))
+        return forward(self, features, **more)
+
+    monkeypatch.setattr(type(minilm._model), "forward", recorded)
+    monkeypatch.setattr(tokenizer, "padding_side", "left")
+    monkeypatch.setattr(minilm, "_batch_size", 1)
+    alone = minilm.encode(texts, "document", silent)
+    # one text a batch: nothing is left of the padding that they were tokenised with
+    assert [shape[0] * shape[1] for shape, _ in seen] == [attended for _, attended in seen]
+    np.testing.assert_allclose(alone, whole, atol=1e-5)
 
 
 def test_max_length_cuts_texts_and_is_part_of_the_fingerprint(minilm):
@@ -207,3 +249,31 @@ def test_a_processor_says_whether_it_multiplies_bfloat16(tmp_path, cpuinfo, has)
     (tmp_path / "cpuinfo").write_text(cpuinfo)
     assert cpu_has_bfloat16(tmp_path / "cpuinfo") is has
     assert cpu_has_bfloat16(tmp_path / "none") is False
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "fastest"),
+    [("flags : avx512_bf16\n", "bfloat16"), ("flags : amx_bf16\n", "bfloat16"), ("flags : avx2\n", "float32")],
+)
+def test_auto_is_bfloat16_on_a_processor_that_multiplies_it(tmp_path, monkeypatch, cpuinfo, fastest):
+    import torch
+
+    (tmp_path / "cpuinfo").write_text(cpuinfo)
+    monkeypatch.setattr(policy, "cpu_has_bfloat16", lambda: cpu_has_bfloat16(tmp_path / "cpuinfo"))
+    assert fastest_dtype(torch.device("cpu"), static=False) == fastest
+    assert fastest_dtype(torch.device("cpu"), static=True) == "float32"
+    assert fastest_dtype(torch.device("mps"), static=False) == "float32"
+    encoder = load_encoder(ModelSpec(model=MINILM, device="cpu"))
+    assert encoder.dtype == fastest
+    assert {weight.dtype for weight in encoder._model.parameters()} == {getattr(torch, fastest)}
+
+
+@pytest.mark.parametrize(("has", "fastest"), [(True, "bfloat16"), (False, "float32")])
+def test_auto_on_a_gpu_is_what_torch_says_that_it_multiplies_itself(monkeypatch, has, fastest):
+    import torch
+
+    def says(including_emulation: bool = True) -> bool:
+        return has or including_emulation  # an old GPU emulates bfloat16, slowly
+
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", says)
+    assert fastest_dtype(torch.device("cuda"), static=False) == fastest

@@ -1,7 +1,10 @@
+import logging
+
 import numpy as np
 import pytest
 
 from foolsgold.collection import Collection, Texts
+from foolsgold.errors import MissingExtra, SourceError
 from foolsgold.recipe import ModelSpec, SourceSpec
 from foolsgold.sources.dense import DenseSource
 
@@ -94,7 +97,7 @@ def test_another_source_of_the_same_model_encodes_nothing(collection, cache, sou
         OnnxEncoder, "encode", lambda self, texts, *rest: asked.append(texts) or encode(self, texts, *rest)
     )
     DenseSource("again", SourceSpec(), ModelSpec(model=BGE), collection, cache).retrieve(rows(0), depth=1)
-    assert asked == [["dimension"]]  # the one text that tells the model's dimension
+    assert asked == []
 
 
 def test_it_describes_the_model_that_was_used(source):
@@ -119,3 +122,91 @@ def test_the_stages_that_take_long_report_progress(collection, tmp_path):
     fresh = DenseSource("dense", SourceSpec(), ModelSpec(model=BGE), collection, tmp_path)
     fresh.retrieve(rows(0), depth=1, progress=progress)
     assert progress.stages == ["encode documents", "encode queries", "search dense"]
+
+
+def indexed(collection, cache, factory, depth=2, seed=13, **fields) -> DenseSource:
+    spec = SourceSpec(depth=depth, index=factory, **fields)
+    return DenseSource("near", spec, ModelSpec(model=BGE), collection, cache, seed=seed)
+
+
+def test_an_index_that_finds_all_gives_the_hits_of_exact_search(collection, cache, source):
+    pytest.importorskip("faiss", reason="an index needs faiss")
+    exact, found = source.retrieve(rows(1, 0), depth=3), indexed(collection, cache, "Flat").retrieve(rows(1, 0), 3)
+    assert found.offsets.tolist() == exact.offsets.tolist()
+    assert found.rows.tolist() == exact.rows.tolist()
+    assert found.scores.tolist() == exact.scores.tolist()
+
+
+def test_what_an_index_is_and_how_much_it_finds_is_described(collection, cache):
+    faiss = pytest.importorskip("faiss", reason="an index needs faiss")
+    about = indexed(collection, cache, "SQ8", recall=0.5).describe()
+    assert about["model"] == BGE
+    assert about["index"] == {
+        "factory": "SQ8",
+        "faiss": faiss.__version__,
+        "target": 0.5,
+        "depth": 2,
+        "sample": 2,
+        "n_probe": None,
+        "fetch": 1,
+        "recall": pytest.approx(1.0, abs=0.5),
+    }
+    assert about["index"]["recall"] >= 0.5
+
+
+def test_exact_search_describes_no_index(source):
+    assert "index" not in source.describe()
+
+
+def test_an_index_is_built_once_for_the_same_vectors_string_and_seed(collection, tmp_path, monkeypatch):
+    pytest.importorskip("faiss", reason="an index needs faiss")
+    from foolsgold.search.ann import AnnIndex
+
+    built = []
+    build = AnnIndex.build
+    monkeypatch.setattr(
+        AnnIndex,
+        "build",
+        lambda documents, factory, **named: built.append(factory) or build(documents, factory, **named),
+    )
+    for factory, seed in (("SQ8", 1), ("SQ8", 1), ("SQ8", 2), ("Flat", 1), ("Flat", 1)):
+        indexed(collection, tmp_path, factory, seed=seed).describe()
+    assert built == ["SQ8", "SQ8", "Flat"]
+    assert len(list(tmp_path.glob("embeddings/*/*.index/index.faiss"))) == 3
+
+
+def test_without_a_place_to_keep_it_the_index_is_in_memory(collection, tmp_path, source, caplog):
+    pytest.importorskip("faiss", reason="an index needs faiss")
+    (tmp_path / "file").write_text("not a folder")
+    found = indexed(collection, tmp_path / "file", "Flat").retrieve(rows(0), 3)
+    assert found.rows.tolist() == source.retrieve(rows(0), 3).rows.tolist()
+    assert "the index is kept in memory" in caplog.text
+
+
+def test_an_index_that_finds_too_little_says_so(collection, cache, monkeypatch, caplog):
+    pytest.importorskip("faiss", reason="an index needs faiss")
+    monkeypatch.setattr("foolsgold.search.ann._FETCH", (1,))
+    with caplog.at_level(logging.WARNING):
+        recall = indexed(collection, cache, "ITQ1,SQ8", depth=1, recall=1.0).describe()["index"]["recall"]
+    assert recall < 1
+    assert "near: the index ITQ1,SQ8 finds" in caplog.text
+
+
+def test_more_lists_than_documents_can_fill_are_refused_before_anything_is_encoded(collection, tmp_path):
+    pytest.importorskip("faiss", reason="an index needs faiss")
+    with pytest.raises(SourceError, match=r"sources\.near\.index: IVF4096,PQ48x4fsr has 4,096 lists"):
+        indexed(collection, tmp_path, "IVF4096,PQ48x4fsr")
+
+
+def test_an_index_that_does_not_fit_the_dimension_is_refused_before_anything_is_encoded(collection, tmp_path):
+    pytest.importorskip("faiss", reason="an index needs faiss")
+    source = indexed(collection, tmp_path, "PQ50x4fs")
+    with pytest.raises(SourceError, match=r"sources\.near\.index: PQ50x4fs: .* 384 dimensions"):
+        source.describe()
+    assert not (tmp_path / "embeddings").exists()
+
+
+def test_an_index_without_faiss_names_the_extra(collection, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "faiss", None)
+    with pytest.raises(MissingExtra, match=r"foolsgold\[faiss\]"):
+        indexed(collection, tmp_path, "Flat")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from foolsgold.encoding.batches import length_batches, run_in_threads
 from foolsgold.encoding.configs import own_prompt, own_similarity, read_json
 from foolsgold.encoding.names import FORMS, Located, fetched, fingerprint
 from foolsgold.encoding.protocol import Role, Similarity
@@ -16,15 +17,23 @@ from foolsgold.encoding.vectors import finished
 from foolsgold.errors import MissingExtra, ModelError
 from foolsgold.progress import Advance
 from foolsgold.recipe import ModelSpec
-from foolsgold.records import FloatArray
+from foolsgold.records import FloatArray, LongArray
 
-_CPU_BATCH = 32  # sentence-transformers' default
-_GPU_BATCH = 128
-_BATCHES_A_CALL = 8  # between two reports of progress
+_BATCH = 128  # texts, where the recipe leaves it open
+_CPU_TOKENS = 2_048  # of a batch with its padding: what lies between two layers stays in a core's share of the cache
+_GPU_TOKENS = 65_536
+_TOKENIZED_AT_ONCE = 256
+
+# Positions of texts, and what sentence-transformers' tokenisation gives for them.
+_Batch = tuple[LongArray, dict[str, Any]]
 
 
 class TorchEncoder:
-    """Implements `Encoder`."""
+    """Implements `Encoder`.
+
+    On a CPU a batch has one thread, and as many batches run at once as torch may use threads. So the vectors do not
+    depend on their number; on the texts beside it in its batch a vector depends by rounding.
+    """
 
     def __init__(self, located: Located, spec: ModelSpec) -> None:
         _need_sentence_transformers(spec.model)
@@ -33,7 +42,7 @@ class TorchEncoder:
         _refuse_other_kinds(located.folder, spec)
         self.name = spec.model
         self._model, self.dtype = _load(located.folder, spec)
-        self._batch_size = spec.batch_size or (_CPU_BATCH if self._model.device.type == "cpu" else _GPU_BATCH)
+        self._batch_size = spec.batch_size or _BATCH
         self._prompts: dict[Role, str] = {
             "query": own_prompt(self._model.prompts, "query") if spec.query_prompt is None else spec.query_prompt,
             "document": (
@@ -54,25 +63,8 @@ class TorchEncoder:
 
     def encode(self, texts: Sequence[str], role: Role, advance: Advance) -> FloatArray:
         """float32 (n, dimension); texts of nearly one length are run together, the longest first."""
-        import torch
-
-        encode = self._model.encode_query if role == "query" else self._model.encode_document
-        order = np.argsort([-len(text) for text in texts], kind="stable")
         vectors: FloatArray | None = None
-        for start in range(0, len(order), self._batch_size * _BATCHES_A_CALL):
-            rows = order[start : start + self._batch_size * _BATCHES_A_CALL]
-            try:
-                part = encode(
-                    [texts[row] for row in rows],
-                    prompt=self._prompts[role],
-                    batch_size=self._batch_size,
-                    show_progress_bar=False,
-                )
-            except torch.OutOfMemoryError:
-                raise ModelError(
-                    f"{self.name}: a batch of {self._batch_size} texts does not fit into the memory of "
-                    f"{self._model.device}; set batch_size lower, or max_length"
-                ) from None
+        for (rows, _), part in self._run_all(self._batches(texts, role), role):
             if vectors is None:
                 vectors = np.empty((len(texts), part.shape[1]), dtype=np.float32)
             vectors[rows] = part
@@ -80,6 +72,55 @@ class TorchEncoder:
         if vectors is None:
             return np.empty((0, self.dimension), dtype=np.float32)
         return finished(vectors, self.similarity, self.name)
+
+    def _batches(self, texts: Sequence[str], role: Role) -> Iterator[_Batch]:
+        """Positions in `texts` and their tokens, padded to the longest of the batch."""
+        order = np.argsort([-len(text) for text in texts], kind="stable")
+        max_tokens = _CPU_TOKENS if self._model.device.type == "cpu" else _GPU_TOKENS
+        for start in range(0, len(order), _TOKENIZED_AT_ONCE):
+            rows = order[start : start + _TOKENIZED_AT_ONCE]
+            features = self._model.preprocess([texts[row] for row in rows], prompt=self._prompts[role], task=role)
+            attended = features.get("attention_mask")
+            if attended is None:  # a table of vectors, which has nothing to pad
+                yield rows, features
+                continue
+            for batch in length_batches(attended.sum(dim=1).numpy(), size=self._batch_size, max_tokens=max_tokens):
+                yield rows[batch], _rows_of(features, batch)
+
+    def _run_all(self, batches: Iterator[_Batch], role: Role) -> Iterator[tuple[_Batch, FloatArray]]:
+        """Each batch and its vectors, float32 (texts of the batch, dimension)."""
+        import torch
+
+        def run(batch: _Batch) -> FloatArray:
+            features = {
+                name: value.to(self._model.device) if isinstance(value, torch.Tensor) else value
+                for name, value in batch[1].items()
+            }
+            with torch.inference_mode():
+                vectors: FloatArray = self._model(features, task=role)["sentence_embedding"].float().cpu().numpy()
+            return vectors
+
+        threads = torch.get_num_threads()
+        at_once = threads if self._model.device.type == "cpu" else 1  # one, to tokenise while another device is busy
+        try:
+            yield from run_in_threads(run, batches, threads=at_once, on_start=lambda: torch.set_num_threads(1))
+        except torch.OutOfMemoryError:
+            raise ModelError(
+                f"{self.name}: a batch of {self._batch_size} texts does not fit into the memory of "
+                f"{self._model.device}; set batch_size lower, or max_length"
+            ) from None
+        finally:
+            torch.set_num_threads(threads)  # what a thread sets is also what later threads start with
+
+
+def _rows_of(features: dict[str, Any], rows: LongArray) -> dict[str, Any]:
+    """The features of some of the texts, without the columns in which all of them are padding."""
+    attended = features["attention_mask"]
+    columns = attended[rows].any(dim=0)
+    return {
+        name: value[rows][:, columns] if getattr(value, "shape", None) == attended.shape else value
+        for name, value in features.items()
+    }
 
 
 def _need_sentence_transformers(model: str) -> None:

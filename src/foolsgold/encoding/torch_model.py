@@ -25,6 +25,8 @@ def load_model(kind: Kind, folder: Path, spec: ModelSpec | TeacherSpec, **more: 
     import sentence_transformers
     import torch
 
+    from foolsgold.encoding.packed import pack_linear_layers
+
     try:
         with _without_bars():
             model: Any = getattr(sentence_transformers, kind)(
@@ -41,6 +43,8 @@ def load_model(kind: Kind, folder: Path, spec: ModelSpec | TeacherSpec, **more: 
             model.max_seq_length = min(spec.max_length, model.max_seq_length or spec.max_length)
         dtype = fastest_dtype(model.device, static=static) if spec.dtype == "auto" else spec.dtype
         model.to(getattr(torch, dtype))
+        if dtype == "bfloat16" and model.device.type == "cpu":
+            pack_linear_layers(model)
         model.eval()
     except Exception as error:  # whatever a folder's configuration makes three libraries raise
         if "trust_remote_code" in str(error):

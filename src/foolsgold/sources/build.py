@@ -15,7 +15,8 @@ def build_sources(recipe: Recipe, collection: Collection, cache: Path) -> dict[s
 
     Raises:
         ModelError: a model's folder or package is not there (a hub id is only looked up when it is loaded).
-        SourceError: a run cannot be read.
+        SourceError: a run cannot be read; an index of more lists than the documents are enough for.
+        MissingExtra: an index, but no faiss.
     """
     for name, spec in recipe.sources.items():
         if recipe.kind_of(name) in ("dense", "sparse", "multivector"):
@@ -42,7 +43,7 @@ def _build(name: str, spec: SourceSpec, recipe: Recipe, collection: Collection, 
         case "dense":
             from foolsgold.sources.dense import DenseSource
 
-            return DenseSource(name, spec, _model(spec, recipe), collection, cache)
+            return DenseSource(name, spec, _model(spec, recipe), collection, cache, seed=recipe.seed)
         case "sparse":
             from foolsgold.sources.sparse import SparseSource
 

@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from foolsgold.collection.collection import Collection
-from foolsgold.encoding.encoders import load_encoder
+from foolsgold.encoding.atomic import written_once
+from foolsgold.encoding.described import described_encoder
 from foolsgold.encoding.store import encode_all
+from foolsgold.errors import SourceError
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import ModelSpec, SourceSpec
 from foolsgold.records import FloatArray, Hits, IntArray
-from foolsgold.search import top_k
+from foolsgold.search import ann, top_k
 
 _PAIRS_AT_ONCE = 16_384
+_ROWS_AT_ONCE = 16_384
+_SAMPLE = 200  # queries that an index's recall is measured on
+_FILE = "index.faiss"
+_log = logging.getLogger(__name__)
 
 
 class DenseSource:
-    """Implements `Source`: exact search by inner product, which is the cosine where the model compares by cosine.
+    """Implements `Source`: search by inner product, which is the cosine where the model compares by cosine.
+
+    Exact, or with `index` in the recipe approximate: then as little is searched as finds `recall` of the exact hits of
+    a sample of queries, and what the sample showed is in `describe`. Scores are exact either way.
 
     The model is loaded, and all documents and queries are encoded into the store under `cache`, when they are first
     needed; the model is let go after that, so that its memory is free for the teacher.
+
+    Raises:
+        SourceError: an index with more lists than can be learnt from the documents.
+        MissingExtra: an index, but no faiss.
     """
 
     def __init__(
@@ -34,18 +51,27 @@ class DenseSource:
         collection: Collection,
         cache: Path,
         progress: Progress = SILENT,
+        *,
+        seed: int = 13,
     ) -> None:
-        del spec  # depth, quota and window are the caller's
         self.name = name
+        self._spec = spec
+        self._seed = seed
         self._model = model
         self._collection = collection
         self._cache = cache
         self._progress = progress
         self._vectors: _Vectors | None = None
+        if spec.index is not None:
+            with _said_of(f"sources.{name}.index"):
+                ann.check_size(spec.index, len(collection.documents))
 
     def retrieve(self, queries: IntArray, depth: int, progress: Progress = SILENT) -> Hits:
-        """The `depth` nearest documents of each query; all of them where there are fewer."""
+        """The `depth` nearest documents of each query; fewer where there are fewer, or an index finds fewer."""
         vectors = self._encoded(progress)
+        if vectors.index is not None:
+            index = vectors.index
+            return index.search.top_k(vectors.queries[queries], depth, index.effort, progress=progress)
         scores, rows = top_k(vectors.queries[queries], vectors.documents, depth, progress=progress)
         return Hits.from_top_k(scores, rows)
 
@@ -71,11 +97,18 @@ class DenseSource:
 
     def _encoded(self, progress: Progress) -> _Vectors:
         if self._vectors is None:
-            encoder = load_encoder(self._model)
-            documents, queries = self._collection.documents, self._collection.queries
+            encoder = described_encoder(self._model, self._cache)
+            if self._spec.index is not None:
+                with _said_of(f"sources.{self.name}.index"):  # before hours of encoding
+                    ann.check_factory(self._spec.index, encoder.dimension)
+            kept: dict[str, Any] = {"cache": self._cache, "progress": progress}
+            documents = encode_all(encoder, self._collection.documents, "document", **kept)
+            queries = encode_all(encoder, self._collection.queries, "query", **kept)
+            index = self._indexed(documents, queries, self._cache / "embeddings" / encoder.fingerprint, progress)
             self._vectors = _Vectors(
-                documents=encode_all(encoder, documents, "document", cache=self._cache, progress=progress),
-                queries=encode_all(encoder, queries, "query", cache=self._cache, progress=progress),
+                documents=documents,
+                queries=queries,
+                index=index,
                 about={
                     "kind": "dense",
                     "model": encoder.name,
@@ -85,9 +118,29 @@ class DenseSource:
                     "document_prompt": encoder.prompt("document"),
                     "similarity": encoder.similarity,
                     "dimension": encoder.dimension,
+                    **({} if index is None else {"index": index.about}),
                 },
             )
         return self._vectors
+
+    def _indexed(self, documents: FloatArray, queries: FloatArray, folder: Path, progress: Progress) -> _Index | None:
+        """The recipe's index, from `folder` or built into it, and how it is searched; None where search is exact."""
+        spec, factory = self._spec, self._spec.index
+        if factory is None:
+            return None
+        with _said_of(f"sources.{self.name}.index"):
+            index = _kept(factory, documents, self._seed, folder, progress)
+        size = min(_SAMPLE, len(queries))
+        sample = np.sort(np.random.default_rng(self._seed).choice(len(queries), size, replace=False))
+        effort = index.effort_for(spec.recall, queries[sample], spec.depth)
+        if effort.recall < spec.recall:
+            _log.warning(
+                "%s: the index %s finds %.1f %% of the exact hits, whatever is searched, and recall is %g; "
+                "take longer codes (PQ48x4fsr -> PQ96x4fsr, SQ8), or no index",
+                self.name, factory, 100 * effort.recall, spec.recall,
+            )  # fmt: skip
+        about = {"factory": factory, "faiss": ann.version(), "target": spec.recall, "depth": spec.depth, "sample": size}
+        return _Index(index, effort, {**about, **asdict(effort), "recall": round(effort.recall, 4)})
 
 
 @dataclass(frozen=True)
@@ -96,7 +149,43 @@ class _Vectors:
 
     documents: FloatArray
     queries: FloatArray
+    index: _Index | None
     about: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Index:
+    """about: for the manifest, with the recall that was measured."""
+
+    search: ann.AnnIndex
+    effort: ann.Effort
+    about: dict[str, Any]
+
+
+def _kept(factory: str, documents: FloatArray, seed: int, folder: Path, progress: Progress) -> ann.AnnIndex:
+    """The index of these very vectors: built once and kept, or only in memory where nothing can be written."""
+
+    def build() -> ann.AnnIndex:
+        return ann.AnnIndex.build(documents, factory, seed=seed, progress=progress)
+
+    key = sha256(f"{factory} {seed} {ann.version()}".encode())
+    for start in range(0, len(documents), _ROWS_AT_ONCE):
+        key.update(np.ascontiguousarray(documents[start : start + _ROWS_AT_ONCE]).data)
+    try:
+        kept = written_once(folder / f"{key.hexdigest()[:32]}.index", lambda partial: build().save(partial / _FILE))
+    except OSError as error:
+        _log.warning("%s cannot be written (%s); the index is kept in memory and lost at the end", folder, error)
+        return build()
+    return ann.AnnIndex.load(kept / _FILE, documents)
+
+
+@contextmanager
+def _said_of(place: str) -> Iterator[None]:
+    """Say in an error which field of the recipe it is about."""
+    try:
+        yield
+    except SourceError as error:
+        raise SourceError(f"{place}: {error}") from None
 
 
 def _products(left: FloatArray, left_rows: IntArray, right: FloatArray, right_rows: IntArray) -> FloatArray:

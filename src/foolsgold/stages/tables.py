@@ -20,6 +20,7 @@ from foolsgold.records import (
     positives_schema,
     queries_schema,
 )
+from foolsgold.stages.evidence import comparisons
 from foolsgold.stages.exclusion import Candidates
 from foolsgold.stages.run import Run
 from foolsgold.stages.units import Units, positives_of
@@ -39,15 +40,15 @@ def tables(run: Run, queries: IntArray, units: Units, candidates: Candidates, ou
     giver.values[chosen] = [source for picks in taken for _, source in picks]
     giver.valid[chosen] = True
     by_teacher = score if run.signal.describe() is not None else Column.unknown(len(candidates))
+    known = comparisons(run, pairs, unit, units, candidates.cosine)
     ledger = pa.table(
         {
             "query_id": query_ids.ids_of(pairs.query),
             "positive_id": _known_ids(doc_ids, units.positive.take(unit)),
             "doc_id": doc_ids.ids_of(pairs.doc),
-            **{f"{name}_rank": pairs.ranks[name].to_arrow() for name in names},
-            **{f"{name}_score": pairs.scores[name].to_arrow() for name in names},
+            **{name: column.to_arrow() for name, column in known.items()},
             "teacher_score": by_teacher.to_arrow(),
-            "positive_score": units.score.take(unit).to_arrow(),
+            "judge_probability": outcome.judged.to_arrow(),
             "verdict": _words(Column.known(verdicts.zone), [zone.label for zone in Zone]),
             "reason": _words(Column.known(verdicts.reason), REASONS),
             "weight": verdicts.weight.to_arrow(),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from foolsgold.collection import Collection
-from foolsgold.records import Column, FloatArray, IntArray
-from foolsgold.sources.protocol import Source
+from foolsgold.records import Column, IntArray
 from foolsgold.stages.run import Run
 
 
@@ -17,44 +17,35 @@ class Units:
     """What negatives are mined for, in one block.
 
     query: int32 (n_units), the unit's query; positive: int32, the document row of its positive, known only with `each`;
-    score: float32, the score of the positive that margins are measured from.
+    score: float32, the score of the positive that margins are measured from; by_source: the same, of each source.
     """
 
     query: IntArray
     positive: Column
     score: Column
+    by_source: Mapping[str, Column]
 
     def __len__(self) -> int:
         return len(self.query)
 
 
 def units_of(run: Run, queries: IntArray) -> Units:
-    """The units of some queries (int32 rows, consecutive), with the score that margins are measured from."""
-    collection, reference = run.collection, run.recipe.decide.positive_reference
-    if reference == "each":
-        mine = positives_of(run.collection, queries)
-        return Units(
-            query=collection.positive_query[mine],
-            positive=Column.known(collection.positive_rows[mine]),
-            score=run.signal.positives.take(mine),
-        )
+    """The units of some queries (int32 rows, consecutive), with the scores that candidates are compared with."""
+    collection, mine = run.collection, positives_of(run.collection, queries)
+    query, doc = collection.positive_query[mine], collection.positive_rows[mine]
+    own = {name: source.score(query, doc) for name, source in run.sources.items()}
+    by_source = {
+        name: Column.unknown(len(query)) if score is None else Column.known(score) for name, score in own.items()
+    }
+    score = run.signal.positives.take(mine)
+    if run.recipe.decide.positive_reference == "each":
+        return Units(query, Column.known(doc), score, by_source)
     return Units(
         query=queries,
         positive=Column.unknown(len(queries), np.int32),
-        score=_reference(run, queries, run.signal.positives),
+        score=_reference(run, queries, score),
+        by_source={name: _reference(run, queries, scores) for name, scores in by_source.items()},
     )
-
-
-def source_reference(run: Run, source: Source, units: Units) -> FloatArray:
-    """float32 (n_units): a source's own score of each unit's positive, for SimANS."""
-    mine = positives_of(run.collection, units.query)
-    scores = source.score(run.collection.positive_query[mine], run.collection.positive_rows[mine])
-    assert scores is not None  # the recipe refuses simans on a source that cannot score
-    if units.positive.valid.any():  # a unit a positive, in the same order
-        return scores
-    everyone = Column.unknown(len(run.collection.positive_rows))
-    everyone.values[mine] = scores
-    return _reference(run, units.query, everyone).values.astype(np.float32)
 
 
 def positives_of(collection: Collection, queries: IntArray) -> slice:
@@ -64,12 +55,11 @@ def positives_of(collection: Collection, queries: IntArray) -> slice:
 
 
 def _reference(run: Run, queries: IntArray, positives: Column) -> Column:
-    """One score a query out of those of all positives, by `positive_reference` (min, max or mean)."""
-    mine = positives_of(run.collection, queries)
-    values = positives.values[mine]
-    begins = run.collection.positive_offsets[queries] - mine.start
+    """One score a query out of those of its positives, by `positive_reference` (min, max or mean)."""
+    values = positives.values
+    begins = run.collection.positive_offsets[queries] - positives_of(run.collection, queries).start
     counts = np.diff(np.append(begins, len(values)))
-    known = np.minimum.reduceat(positives.valid[mine], begins)
+    known = np.minimum.reduceat(positives.valid, begins)
     match run.recipe.decide.positive_reference:
         case "max":
             reduced = np.maximum.reduceat(values, begins)

@@ -10,9 +10,10 @@ import numpy as np
 
 from foolsgold import decide, select
 from foolsgold.records import Column, IntArray, LongArray, Verdicts, Zone
+from foolsgold.stages.evidence import comparisons
 from foolsgold.stages.exclusion import Candidates
 from foolsgold.stages.run import Run
-from foolsgold.stages.units import Units, source_reference
+from foolsgold.stages.units import Units
 
 # Waves without looking ahead: in these nothing is scored that could be done without. Looking ahead after 3 of them cost
 # 51 pairs more than the 478 needed (benchmarks/teacher.py, 50 queries). Another wave costs some 30 ms of deciding for
@@ -24,10 +25,12 @@ _PATIENT_WAVES = 12
 class Outcome:
     """What became of a block's candidates.
 
-    score: float32 (n), what was decided on; taken: for each unit its (candidate, source) pairs in selection order.
+    score: float32 (n), what was decided on; judged: float32 (n), by the recipe's calibration, if it names one;
+    taken: for each unit its (candidate, source) pairs in selection order.
     """
 
     score: Column
+    judged: Column
     verdicts: Verdicts
     taken: Sequence[Sequence[tuple[int, int]]]
 
@@ -43,7 +46,9 @@ def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
     orders = orders_of(run, candidates, units)
     rules = run.signal.rules(recipe.decide)
     judgeable = ~candidates.excluded.valid
-    positive = units.score.take(candidates.unit)
+    known = comparisons(run, pairs, candidates.unit, units, candidates.cosine)
+    positive, judge = known["positive_score"], run.signal.judge
+    judged = Column.unknown(len(candidates))
     score = Column.unknown(len(candidates))
     exhaustive = not run.signal.lazy or (recipe.teacher is not None and recipe.teacher.exhaustive)
     wanted: LongArray = np.flatnonzero(judgeable) if exhaustive else np.empty(0, dtype=np.int64)
@@ -56,7 +61,11 @@ def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
             stage = "score candidates" if exhaustive else f"score wave {wave}"
             score.values[wanted] = run.signal.score(pairs.query[wanted], pairs.doc[wanted], stage)
             score.valid[wanted] = True
-        verdicts = decide.decide(score, positive, **rules)
+            if judge is not None:
+                rows = {"teacher_score": score} | known
+                found = judge.probability({name: column.take(wanted) for name, column in rows.items()})
+                judged.values[wanted], judged.valid[wanted] = found.values, found.valid
+        verdicts = decide.decide(score, positive, judged=judged if judge is not None else None, **rules)
         unscored = verdicts.zone == Zone.UNSCORED
         usable = judgeable & (unscored | (verdicts.weight.valid & (verdicts.weight.values > 0)))
         still_open: list[int] = []
@@ -76,14 +85,14 @@ def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
     zone = np.where(judgeable, verdicts.zone, Zone.EXCLUDED).astype(np.int8)
     reason = np.where(judgeable, verdicts.reason, candidates.excluded.values).astype(np.int16)
     weight = Column(verdicts.weight.values, verdicts.weight.valid & judgeable)
-    return Outcome(score, Verdicts(zone, reason, weight), taken)
+    return Outcome(score, judged, Verdicts(zone, reason, weight), taken)
 
 
 def orders_of(run: Run, candidates: Candidates, units: Units) -> list[select.Order]:
     """For each source, in which order its candidates are looked at."""
     spec, seed = run.recipe.select, run.recipe.seed
     orders = []
-    for name, source in run.sources.items():
+    for name in run.sources:
         among = candidates.windows[name] & ~candidates.excluded.valid
         parts: list[int | IntArray] = [crc32(name.encode()), candidates.pool.query, candidates.pool.doc]
         if units.positive.valid.any():
@@ -100,7 +109,7 @@ def orders_of(run: Run, candidates: Candidates, units: Units) -> list[select.Ord
                 score=candidates.pool.scores[name].values,
                 positive=None
                 if random_source or spec.strategy != "simans"
-                else source_reference(run, source, units)[candidates.unit],
+                else units.by_source[name].values[candidates.unit],
                 a=spec.simans_a,
                 b=spec.simans_b,
                 strata=spec.strata,

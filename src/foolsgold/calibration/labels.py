@@ -1,0 +1,104 @@
+"""Reads labelled pairs: query, document, and whether the one answers the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from foolsgold.collection.lines import Problems, json_lines, numbered_lines
+from foolsgold.errors import CollectionError
+
+_WORDS = {"relevant": True, "not": False, "not_relevant": False, "irrelevant": False, "true": True, "false": False}
+_UNSURE = "unsure"
+_HEADER = ("label", "score", "grade", "relevance", "rel")
+_FORM = 'a label is "relevant", "not" or "unsure", true or false, or a grade such as 0, 1, 2'
+
+
+class Label(NamedTuple):
+    """One labelled pair, and the line that says so."""
+
+    query_id: str
+    doc_id: str
+    relevant: bool
+    line: int
+
+
+def read_labels(path: Path, relevant_from: int) -> tuple[list[Label], list[str]]:
+    """The labelled pairs of a file, each pair once, and notes.
+
+    A `.jsonl` holds objects with query_id, doc_id and label, as `foolsgold label` appends them: the last line of a pair
+    counts, and a null label takes a pair back. Any other file is a table of query id, document id and label with tabs
+    between, or a qrels file (query, 0, document, grade); its first line may be a header, and a pair that has two
+    different labels is an error.
+
+    Args:
+        path: the file.
+        relevant_from: the lowest grade that makes a document relevant.
+
+    Raises:
+        CollectionError: naming the file and every line that is no labelled pair.
+    """
+    problems = Problems(path, error=CollectionError)
+    is_log = path.suffix == ".jsonl" or path.suffixes[-2:] == [".jsonl", ".gz"]
+    last: dict[tuple[str, str], tuple[Any, int]] = {}
+    anew = 0
+    for line, query_id, doc_id, label in _objects(path, problems) if is_log else _rows(path, problems):
+        verdict = _verdict(label, relevant_from) if label is not None else None
+        if isinstance(verdict, str) and verdict != _UNSURE:
+            problems.add(line, verdict)
+            continue
+        before = last.get((query_id, doc_id))
+        if before is not None and before[0] != verdict:
+            if is_log:
+                anew += 1
+            else:
+                problems.add(
+                    line, f"query {query_id!r} and document {doc_id!r} have another label in line {before[1]}; keep one"
+                )
+        last[query_id, doc_id] = (verdict, line)
+    problems.check()
+    labels = [Label(*pair, verdict, line) for pair, (verdict, line) in last.items() if isinstance(verdict, bool)]
+    unsure = sum(verdict == _UNSURE for verdict, _ in last.values())
+    notes = [f"{path.name}: pairs labelled anew or taken back: {anew:,}, the last line counts"] if anew else []
+    notes += [f"{path.name}: pairs labelled unsure: {unsure:,}, left out"] if unsure else []
+    if not labels:
+        raise CollectionError(f"{path}: no labelled pair; each line names a query, a document and a label")
+    return labels, notes
+
+
+def _objects(path: Path, problems: Problems) -> Iterator[tuple[int, str, str, Any]]:
+    for number, record in json_lines(path, problems):
+        ids = [record.get(name) for name in ("query_id", "doc_id")]
+        if not all(isinstance(value, str | int) and not isinstance(value, bool) for value in ids):
+            problems.add(number, "a labelled pair has a query_id, a doc_id and a label")
+        elif "label" not in record:
+            problems.add(number, f"no label; {_FORM}")
+        else:
+            yield number, str(ids[0]), str(ids[1]), record["label"]
+
+
+def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, str, str, Any]]:
+    for number, line in numbered_lines(path, error=CollectionError):
+        by_tab = line.rstrip("\r\n").split("\t")
+        fields = [field.strip() for field in by_tab] if len(by_tab) in (3, 4) else line.split()
+        if not fields or (number == 1 and fields[-1].casefold() in _HEADER):
+            continue
+        if len(fields) in (3, 4):
+            yield number, fields[0], fields[-2], fields[-1]
+        else:
+            problems.add(number, f"{len(fields)} columns; a labelled pair is query id, document id, label")
+
+
+def _verdict(label: Any, relevant_from: int) -> bool | str:
+    """Relevant or not; `_UNSURE`; or a sentence on what is wrong."""
+    if isinstance(label, bool):
+        return label
+    if isinstance(label, float) and not label.is_integer():
+        return f"the label {label!r} is neither a word nor a whole number; {_FORM}"
+    text = str(int(label) if isinstance(label, float) else label).strip().casefold()
+    if text == _UNSURE or text in _WORDS:
+        return _WORDS.get(text, _UNSURE)
+    if text.lstrip("+-").isdecimal() and len(text) <= 10:
+        return int(text) >= relevant_from
+    return f"the label {label!r} is unknown; {_FORM}"

@@ -1,0 +1,129 @@
+"""`foolsgold calibrate`: thresholds on evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from foolsgold.commands.console import Json, Quiet, log_to_stderr, out, print_json
+from foolsgold.errors import RecipeError
+from foolsgold.recipe import Recipe
+
+if TYPE_CHECKING:
+    from foolsgold.calibration import Calibration
+
+_ROWS = 9  # of the teacher's fifty thresholds
+
+
+def calibrate(
+    labels: Annotated[
+        Path | None,
+        typer.Argument(metavar="[LABELS]", help="query id, document id, label: .jsonl of `label`, .tsv or qrels."),
+    ] = None,
+    recipe_file: Annotated[Path | None, typer.Option("--recipe", help="Recipe in YAML: what scores the pairs.")] = None,
+    mined: Annotated[Path | None, typer.Option(metavar="SET", help="A mined set, for its recipe.")] = None,
+    beir: Annotated[str | None, typer.Option(help="Folder with corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv.")] = None,
+    split: Annotated[str | None, typer.Option(help="Which judgements.")] = None,
+    relevant_from: Annotated[int | None, typer.Option(help="Lowest grade that makes a document relevant.")] = None,
+    retriever: Annotated[
+        str | None, typer.Option(help="Embedding model: hub id, folder or package:NAME/SUBPATH.")
+    ] = None,
+    teacher: Annotated[str | None, typer.Option(help="The teacher to calibrate.")] = None,
+    max_false_negative_rate: Annotated[
+        float, typer.Option(help="Share of the negatives that may be relevant (its upper bound).")
+    ] = 0.02,
+    to: Annotated[Path, typer.Option("--out", help="File to write; a plot is put beside it.")] = Path(
+        "calibration.json"
+    ),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Learn from labelled pairs where the threshold belongs. A hundred are a start.
+
+    Without LABELS the collection's own judgements are read, if some are below relevant_from. Use the result with
+    `decide: {calibration: calibration.json, max_false_negative_rate: 0.02}`.
+
+    Examples: `foolsgold calibrate labels.jsonl --mined mined/` or
+    `foolsgold calibrate --beir data/judged --split dev --relevant-from 2 --retriever org/model --teacher org/model`
+    """
+    from foolsgold.calibrate import calibrate as run
+    from foolsgold.calibration.plot import save_plot
+
+    progress = log_to_stderr(quiet)
+    collection, recipe = _what(recipe_file, mined, beir)
+    given: dict[str, Any] = {
+        "collection": beir and {"beir": beir},
+        "collection.split": split,
+        "collection.relevant_from": relevant_from,
+        "retriever": retriever and {"model": retriever},
+        "teacher": teacher and {"model": teacher},
+    }
+    found = run(
+        labels,
+        collection,
+        recipe.with_values({field: value for field, value in given.items() if value is not None}),
+        out=to,
+        max_false_negative_rate=max_false_negative_rate,
+        progress=progress,
+    )
+    plot = save_plot(found, to.with_suffix(".svg"))
+    if as_json:
+        print_json({"path": str(to), "plot": str(plot)} | found.to_json())
+        return
+    _print(found)
+    out.print(f"written to {to} and {plot}", markup=False)
+
+
+def _what(recipe_file: Path | None, mined: Path | None, beir: str | None) -> tuple[Any, Recipe]:
+    """The collection, where it is not the recipe's own, and the recipe."""
+    if mined is not None:
+        from foolsgold.mined_set import MinedSet
+
+        if recipe_file or beir:
+            raise RecipeError("--mined names a recipe and a collection; leave --recipe and --beir out")
+        found = MinedSet(mined)
+        return found.collection, Recipe.build(found.manifest["recipe"])
+    recipe = Recipe.from_yaml(recipe_file) if recipe_file else Recipe()
+    if not beir and recipe.collection is None:
+        raise RecipeError("nothing to calibrate on: give --mined SET, --recipe with a collection, or --beir")
+    return None, recipe
+
+
+def _print(found: Calibration) -> None:
+    counts = found.labels
+    out.print(f"{counts['pairs']:,} labelled pairs of {counts['queries']:,} queries, {counts['relevant']:,} relevant\n")
+    curve = found.teacher_curve
+    table = Table(box=None, padding=(0, 2, 0, 0), title=f"the teacher alone ({found.scale})", title_justify="left")
+    for name in ("threshold", "precision", "recall", "false negatives below", "95 %, by query"):
+        table.add_column(name, justify="right")
+    last = len(curve.thresholds) - 1
+    for row in dict.fromkeys(round(last * step / (_ROWS - 1)) for step in range(_ROWS)):
+        rate, low, high = curve.false_negative_rate[row]
+        table.add_row(
+            f"{curve.thresholds[row]:.4g}",
+            f"{curve.precision[row, 0]:.1%}",
+            f"{curve.recall[row, 0]:.1%}",
+            f"{rate:.1%}",
+            f"{low:.1%}-{high:.1%}",
+        )
+    out.print(table)
+    low, high = found.teacher_auc_interval
+    out.print(f"AUC, the teacher alone:  {found.teacher_auc:.3f}  ({low:.3f}-{high:.3f})")
+    best, choice = found.models[0], found.choice
+    low, high = best.auc_interval
+    out.print(f"AUC, the combined judge: {best.auc:.3f}  ({low:.3f}-{high:.3f}; {', '.join(best.signals)})\n")
+    told = f"{choice.relevant:,} of {choice.labels:,} pairs below are relevant, upper bound {choice.upper:.1%}"
+    if choice.threshold is None:
+        out.print(
+            f"No threshold keeps false negatives under {found.target:.1%}: at best {told}. Label at least "
+            f"{choice.needed:,} pairs more, of those that the judge holds for negatives."
+        )
+    else:
+        out.print(
+            f"Threshold for {found.target:.1%} false negatives: a probability of {choice.threshold:.3f} ({told})."
+        )
+    for note in found.notes:
+        out.print(note, markup=False)
