@@ -90,6 +90,24 @@ def decide(
     return Verdicts(zone=zone, reason=reason, weight=weight)
 
 
+def judge_ambiguous(verdicts: Verdicts, opinion: Column) -> Verdicts:
+    """The verdicts with ambiguous candidates turned to negatives or false negatives where the judge has an opinion.
+
+    Args:
+        verdicts: of n candidates; those that are not ambiguous stay as they are.
+        opinion: float32 (n), above 0.5: relevant, below: not. What is 0.5 or unknown leaves a candidate ambiguous.
+    """
+    heard = (verdicts.zone == Zone.AMBIGUOUS) & opinion.valid
+    negative, positive = heard & (opinion.values < 0.5), heard & (opinion.values > 0.5)
+    zone, reason = verdicts.zone.copy(), verdicts.reason.copy()
+    weight = Column(verdicts.weight.values.copy(), verdicts.weight.valid.copy())
+    zone[negative], reason[negative] = Zone.NEGATIVE, REASON["judge_says_negative"]
+    zone[positive], reason[positive] = Zone.FALSE_NEGATIVE, REASON["judge_says_positive"]
+    weight.values[negative], weight.valid[negative] = 1.0, True
+    weight.valid[positive] = False
+    return Verdicts(zone, reason, weight)
+
+
 def _fall(score: npt.NDArray[np.floating], low: float, high: float) -> FloatArray:
     """1 at `low`, 0 at `high`, a straight line between."""
     if high == low:

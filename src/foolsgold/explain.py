@@ -21,6 +21,8 @@ _REASONS = {
     "outside_window": "its rank lies outside the window of every source that found it",
     "below_negative_threshold": "its score is below decide.negative_below ({negative_below})",
     "between_thresholds": "its score is from negative_below ({negative_below}) to positive_above ({positive_above})",
+    "judge_says_negative": "the teacher is in doubt, and the judge says that it does not answer the query",
+    "judge_says_positive": "the teacher is in doubt, and the judge says that it answers the query",
     "above_positive_threshold": "its score is above decide.positive_above ({positive_above})",
     "above_positive_percentile": "its score is not below percentile {positive_percentile} of all positives' scores",
     "within_absolute_margin": "its score is less than {absolute_margin} below the positive's",

@@ -31,6 +31,7 @@ from foolsgold.records import IntArray
 from foolsgold.signal import NoSignal, Signal, build_signal
 from foolsgold.sources.build import build_sources
 from foolsgold.stages.exclusion import exclude_from
+from foolsgold.stages.judging import build_judge
 from foolsgold.stages.retrieve import retrieve
 from foolsgold.stages.run import Run
 from foolsgold.stages.tables import tables
@@ -106,7 +107,8 @@ def mine(
         warnings = _warnings(recipe, signal)
         for warning in warnings:
             log.warning("%s", warning)
-        run = Run(recipe, loaded, sources, signal, progress)
+        llm = build_judge(recipe, store)
+        run = Run(recipe, loaded, sources, signal, progress, llm)
         funnel = Funnel(list(sources))
         depth = sum(min(spec.depth, len(loaded.documents)) for spec in recipe.sources.values())
         size = max(1, min(BLOCK, CANDIDATES // depth))
@@ -115,6 +117,9 @@ def mine(
             block = mine_block(run, queries)
             writer.add(**block)
             funnel.add(**block)
+        if llm is not None and not llm.budget_left:
+            warnings.append(f"judge.budget ({llm.calls + llm.reused:,}) is used up; further candidates stay ambiguous")
+            log.warning("%s", warnings[-1])
         for warning in funnel.warnings():
             log.warning("%s", warning)
             warnings.append(warning)
@@ -133,8 +138,9 @@ def mine(
                 "seed": recipe.seed,
                 "sources": {name: source.describe() for name, source in sources.items()},
                 "teacher": signal.describe(),
+                "llm": llm.describe() if llm else None,
                 "counts": funnel.counts(),
-                "calls": signal.calls(),
+                "calls": signal.calls() | ({"llm": llm.calls, "llm_reused": llm.reused} if llm else {}),
                 "warnings": warnings,
                 "notes": notes,
                 "libraries": {name: version(name) for name in LIBRARIES},

@@ -146,6 +146,8 @@ REASONS: tuple[str, ...] = (
     # zones
     "below_negative_threshold",
     "between_thresholds",
+    "judge_says_negative",
+    "judge_says_positive",
     "above_positive_threshold",
     "above_positive_percentile",
     "within_absolute_margin",

@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from toy import TableTeacher, collection, run_file
 
+import foolsgold as fg
+from foolsgold.decide import judge_ambiguous
 from foolsgold.errors import RecipeError, TeacherError
 from foolsgold.recipe import JudgeSpec, Recipe
 from foolsgold.records import REASON, REASONS, Column, Verdicts, Zone
@@ -20,7 +23,7 @@ from foolsgold.teachers.store import ScoreStore
 pytest.importorskip("httpx", reason="needs the extra llm")
 
 from foolsgold.teachers import llm
-from foolsgold.teachers.llm import LlmJudge, judge_ambiguous, opinion_of
+from foolsgold.teachers.llm import LlmJudge, opinion_of
 
 Reply = tuple[int, Any]
 
@@ -244,3 +247,62 @@ def test_a_judge_in_the_recipe_needs_an_address_and_a_model() -> None:
         Recipe.build({"judge": {"endpoint": "host", "model": "m"}})
     with pytest.raises(RecipeError, match=r"judge\.model"):
         Recipe.build({"judge": {"endpoint": "http://host"}})
+
+
+DOCS = {"p": "the answer", "best": "the best answer", "a": "cand-a", "b": "cand-b", "c": "cand-c", "d": "cand-d"}
+SCORES = {"the answer": 0.8, "the best answer": 0.9, "cand-a": 0.5, "cand-b": 0.4, "cand-c": 0.45, "cand-d": 0.1}
+
+
+def _mine(tmp_path: Path, endpoint: Endpoint, **sections: Any) -> fg.MinedSet:
+    return fg.mine(
+        collection(DOCS, {"q": "question"}, {"q": {"p": 1, "best": 1}}),
+        retriever=None,
+        teacher=TableTeacher(SCORES),
+        sources={"run": {"path": str(run_file(tmp_path / "run", {"q": ["a", "b", "c", "d"]}))}},
+        out=tmp_path / "mined",
+        **(
+            {"judge": {"endpoint": endpoint.url, "model": "m-1"}, "select": {"strategy": "top", "per_query": 2}}
+            | sections
+        ),
+    )
+
+
+def _ledger(mined: fg.MinedSet) -> dict[str, tuple[str, str, bool]]:
+    rows = mined.ledger().to_pylist()
+    return {row["doc_id"]: (row["verdict"], row["reason"], row["selected"]) for row in rows}
+
+
+def test_mining_asks_about_ambiguous_candidates_whose_turn_comes(tmp_path: Path, endpoint: Endpoint) -> None:
+    endpoint.say = _by_candidate({"cand-a": "yes", "cand-b": "no", "cand-c": "no"})
+    mined = _mine(tmp_path, endpoint)
+    assert _ledger(mined) == {
+        "a": ("false_negative", "judge_says_positive", False),
+        "b": ("negative", "judge_says_negative", True),
+        "c": ("negative", "judge_says_negative", True),
+        "d": ("unscored", "not_needed", False),
+    }
+    assert mined.negatives["weight"].to_pylist() == [1.0, 1.0]
+    assert all("the best answer" in question["messages"][0]["content"] for question in endpoint.questions)
+    assert mined.manifest["calls"]["llm"] == 3
+    assert mined.manifest["llm"]["model"] == "m-1"
+    assert "the judge says that it answers the query" in str(mined.explain("q", "a"))
+    again = _mine(tmp_path, endpoint)
+    assert (again.version, again.manifest["calls"]["llm"]) == (mined.version, 0)
+
+
+def test_mining_leaves_ambiguous_what_the_budget_does_not_reach_and_says_so(tmp_path: Path, endpoint: Endpoint) -> None:
+    endpoint.say = _by_candidate({"cand-a": "no"})
+    mined = _mine(tmp_path, endpoint, judge={"endpoint": endpoint.url, "model": "m-1", "budget": 1})
+    assert _ledger(mined) == {
+        "a": ("negative", "judge_says_negative", True),
+        "b": ("ambiguous", "between_thresholds", False),
+        "c": ("ambiguous", "between_thresholds", False),
+        "d": ("negative", "below_negative_threshold", True),
+    }
+    assert "judge.budget (1) is used up; further candidates stay ambiguous" in mined.manifest["warnings"]
+
+
+def test_a_judge_without_an_ambiguous_zone_is_refused(tmp_path: Path, endpoint: Endpoint) -> None:
+    with pytest.raises(RecipeError, match=r"judge: .* without a teacher and negative_below there are none"):
+        _mine(tmp_path, endpoint, decide={"negative_below": None, "positive_above": 0.7})
+    assert endpoint.questions == []

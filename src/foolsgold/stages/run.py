@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from foolsgold.sources.protocol import HasVectors, Source
 
 _DRAWN = 4096  # pairs of passages, enough to know their mean cosine to 0.003
 
+if TYPE_CHECKING:
+    from foolsgold.teachers.llm import LlmJudge
+
 
 @dataclass(frozen=True)
 class Run:
@@ -27,6 +31,7 @@ class Run:
     sources: Mapping[str, Source]
     signal: Signal
     progress: Progress
+    llm: LlmJudge | None = None
 
     @cached_property
     def dense(self) -> HasVectors | None:

@@ -12,6 +12,7 @@ from foolsgold import decide, select
 from foolsgold.records import Column, IntArray, LongArray, Verdicts, Zone
 from foolsgold.stages.evidence import comparisons
 from foolsgold.stages.exclusion import Candidates
+from foolsgold.stages.judging import opinions
 from foolsgold.stages.run import Run
 from foolsgold.stages.units import Units
 
@@ -36,11 +37,13 @@ class Outcome:
 
 
 def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
-    """Score, decide and select in waves until no unit takes a candidate that has no score.
+    """Score, decide and select in waves until no unit takes a candidate of which more could be known.
 
     In a wave candidates without a score count as usable; those that are then taken are scored. When none of them
-    is, the outcome is that of scoring everything (`select`). Units that are still short after some waves look twice
-    as far ahead in each further one, so that a few queries without negatives do not cost a wave a candidate.
+    is, the outcome is that of scoring everything (`select`). With a language model to ask in doubt the same goes for
+    ambiguous candidates: those that are taken are asked about, as far as its budget goes. Units that are still short
+    after some waves look twice as far ahead in each further one, so that a few queries without negatives do not cost a
+    wave a candidate.
     """
     recipe, pairs, quotas = run.recipe, candidates.pool, run.quotas
     orders = orders_of(run, candidates, units)
@@ -50,6 +53,8 @@ def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
     positive, judge = known["positive_score"], run.signal.judge
     judged = Column.unknown(len(candidates))
     score = Column.unknown(len(candidates))
+    opinion = Column.unknown(len(candidates))
+    unasked = judgeable & (run.llm is not None)
     exhaustive = not run.signal.lazy or (recipe.teacher is not None and recipe.teacher.exhaustive)
     wanted: LongArray = np.flatnonzero(judgeable) if exhaustive else np.empty(0, dtype=np.int64)
     taken: list[list[tuple[int, int]]] = [[] for _ in range(len(units))]
@@ -66,22 +71,30 @@ def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
                 found = judge.probability({name: column.take(wanted) for name, column in rows.items()})
                 judged.values[wanted], judged.valid[wanted] = found.values, found.valid
         verdicts = decide.decide(score, positive, judged=judged if judge is not None else None, **rules)
+        verdicts = decide.judge_ambiguous(verdicts, opinion)
         unscored = verdicts.zone == Zone.UNSCORED
-        usable = judgeable & (unscored | (verdicts.weight.valid & (verdicts.weight.values > 0)))
+        unknown = unscored | (unasked & (verdicts.zone == Zone.AMBIGUOUS))
+        usable = judgeable & (unknown | (verdicts.weight.valid & (verdicts.weight.values > 0)))
         still_open: list[int] = []
         asked: list[int] = []
         for unit in open_units:
             taken[unit] = select.take(orders, unit, usable, quotas)
-            if any(unscored[candidate] for candidate, _ in taken[unit]):
+            if any(unknown[candidate] for candidate, _ in taken[unit]):
                 looked_at = taken[unit]
                 if wave >= _PATIENT_WAVES:
                     ahead = quotas.times(2 ** (wave - _PATIENT_WAVES + 1))
                     looked_at = [*looked_at, *select.take(orders, unit, usable, ahead)]
                 still_open.append(unit)
-                asked += dict.fromkeys(candidate for candidate, _ in looked_at if unscored[candidate])
+                asked += dict.fromkeys(candidate for candidate, _ in looked_at if unknown[candidate])
         if not asked:
             break
-        open_units, wanted = still_open, np.array(asked, dtype=np.int64)
+        doubtful = np.array(asked, dtype=np.int64)
+        open_units, wanted = still_open, doubtful[unscored[doubtful]]
+        if run.llm is not None:
+            doubtful = doubtful[~unscored[doubtful]]
+            said = opinions(run, run.llm, candidates, units, doubtful)
+            opinion.values[doubtful], opinion.valid[doubtful] = said.values, said.valid
+            unasked[doubtful] = False
     zone = np.where(judgeable, verdicts.zone, Zone.EXCLUDED).astype(np.int8)
     reason = np.where(judgeable, verdicts.reason, candidates.excluded.values).astype(np.int16)
     weight = Column(verdicts.weight.values, verdicts.weight.valid & judgeable)

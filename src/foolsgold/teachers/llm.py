@@ -23,7 +23,7 @@ import numpy as np
 from foolsgold.errors import RecipeError, TeacherError
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import JudgeSpec
-from foolsgold.records import REASON, Column, Verdicts, Zone, text_key
+from foolsgold.records import Column, text_key
 from foolsgold.teachers.store import PairKey, ScoreStore
 
 log = logging.getLogger(__name__)
@@ -216,24 +216,6 @@ class LlmJudge:
 
     def _error(self, said: str) -> TeacherError:
         return TeacherError(f"judge: {self._url} {said}")
-
-
-def judge_ambiguous(verdicts: Verdicts, opinion: Column) -> Verdicts:
-    """The verdicts with ambiguous candidates turned to negatives or false negatives where the judge has an opinion.
-
-    Args:
-        verdicts: of n candidates; those that are not ambiguous stay as they are.
-        opinion: float32 (n), as `LlmJudge.judge` gives it; unsure or unknown leaves a candidate ambiguous.
-    """
-    heard = (verdicts.zone == Zone.AMBIGUOUS) & opinion.valid
-    negative, positive = heard & (opinion.values < 0.5), heard & (opinion.values > 0.5)
-    zone, reason = verdicts.zone.copy(), verdicts.reason.copy()
-    weight = Column(verdicts.weight.values.copy(), verdicts.weight.valid.copy())
-    zone[negative], reason[negative] = Zone.NEGATIVE, REASON["judge_says_negative"]
-    zone[positive], reason[positive] = Zone.FALSE_NEGATIVE, REASON["judge_says_positive"]
-    weight.values[negative], weight.valid[negative] = 1.0, True
-    weight.valid[positive] = False
-    return Verdicts(zone, reason, weight)
 
 
 def opinion_of(reply: str) -> float | None:
