@@ -93,6 +93,7 @@ def demo(
         }
     )
     mined = run(recipe=recipe, out=to, progress=progress)
+    mined.report()
     examples = show.examples(mined)
     if as_json:
         print_json(_summary(mined) | {"examples": [example.to_json() for example in examples]})
@@ -197,6 +198,7 @@ def mine(
         overrides["seed"] = seed
     overrides |= _assignments(assign or [])
     mined = run(recipe=recipe.with_values(overrides), out=to, progress=progress)
+    mined.report()
     if as_json:
         print_json(_summary(mined))
     else:

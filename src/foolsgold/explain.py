@@ -67,7 +67,7 @@ class Explanation:
 
 
 def _story(row: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
-    decide = manifest["recipe"]["decide"]
+    decide = _limits(manifest)
     scale = manifest["teacher"]["scale"] if manifest["teacher"] else None
     found = [
         f"{source} at rank {row[f'{source}_rank'] + 1} (score {row[f'{source}_score']:.4g})"
@@ -81,6 +81,10 @@ def _story(row: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
         positive = row["positive_score"]
         beside = "" if positive is None else f"; the positive has {positive:.4g}"
         story.append(f"The teacher gives it {row['teacher_score']:.4g} ({scale}){beside}.")
+    if row.get("judge_probability") is not None:
+        story.append(
+            f"The calibrated probability that it is relevant is {row['judge_probability']:.3f}; thresholds are on that."
+        )
     story.append(f"Verdict: {row['verdict'].replace('_', ' ')}, because {_REASONS[row['reason']].format(**decide)}.")
     if row["selected"]:
         weight = "" if row["weight"] == 1.0 else f", with weight {row['weight']:.2g}"
@@ -88,3 +92,13 @@ def _story(row: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
     elif row["weight"] is not None and row["weight"] > 0:
         story.append("Not selected: the budget was full before its turn came.")
     return story
+
+
+def _limits(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The thresholds of the recipe's `decide`, or those that a calibration put in their place."""
+    decide: Mapping[str, Any] = manifest["recipe"]["decide"]
+    judge = (manifest["teacher"] or {}).get("judge")
+    if judge is None:
+        return decide
+    low, high = judge["threshold"], decide["positive_above"]
+    return {**decide, "negative_below": low, "positive_above": None if high is None else max(low, high)}

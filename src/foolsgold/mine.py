@@ -207,9 +207,8 @@ def _warnings(recipe: Recipe, signal: Signal) -> list[str]:
         )
     decide, defaults = recipe.decide, DecideSpec()
     thresholds = (decide.negative_below, decide.positive_above)
-    if recipe.teacher is not None and recipe.teacher.scale != "probability" and thresholds == (
-        defaults.negative_below, defaults.positive_above,
-    ):  # fmt: skip
+    untouched = decide.calibration is None and thresholds == (defaults.negative_below, defaults.positive_above)
+    if recipe.teacher is not None and recipe.teacher.scale != "probability" and untouched:
         sentences.append(
             f"teacher.scale is {recipe.teacher.scale}: decide.negative_below {thresholds[0]} and positive_above "
             f"{thresholds[1]}, defaults that were chosen for probabilities, are read as {recipe.teacher.scale}s"

@@ -2,9 +2,9 @@
 
 `mined/<version>/` holds manifest.json (recipe, fingerprints, counts, warnings), negatives.parquet (what training
 reads), ledger.parquet (every candidate and what became of it), queries.parquet (counts and flags a query),
-positives.parquet (what the sources and the teacher say of each known positive), audit.json, report.html with its plots
-(margins.png, ranks.png), and with `relabel` also relabelled.tsv (all judgements, the new positives among them, as a
-qrels file of a BEIR folder).
+positives.parquet (what the sources and the teacher say of each known positive), audit.json, and with `relabel` also
+relabelled.tsv (all judgements, the new positives among them, as a qrels file of a BEIR folder). `report`, which the
+command line calls after mining, adds report.html with its plots (margins.png, ranks.png).
 """
 
 from __future__ import annotations
@@ -96,7 +96,6 @@ class SetWriter:
         (self._folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
         mined = MinedSet(self._folder, collection)
         (self._folder / "audit.json").write_text(json.dumps(mined.audit().to_json(), indent=2) + "\n", encoding="utf-8")
-        mined.report()
         if manifest["recipe"]["relabel"]:
             write_qrels(mined.collection, self._folder / "relabelled.tsv")
         try:

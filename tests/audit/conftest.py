@@ -39,7 +39,7 @@ class Mining:
             (asked[key[0]], documents[key[1]]) if isinstance(key, tuple) else documents[key]: score
             for key, score in (scores or {}).items()
         }
-        return fg.mine(
+        mined = fg.mine(
             collection(documents, asked, positives or {query: {"p": 1} for query in asked}),
             {"teacher": {"scale": scale}},
             retriever=None,
@@ -51,6 +51,8 @@ class Mining:
             out=self.folder / out,
             **sections,
         )
+        mined.report()
+        return mined
 
 
 @pytest.fixture

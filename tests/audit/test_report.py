@@ -72,7 +72,7 @@ def _read(mined: MinedSet) -> str:
     return (mined.path / "report.html").read_text(encoding="utf-8")
 
 
-def test_mining_writes_the_report_and_its_plots(mining: Mining) -> None:
+def test_the_report_and_its_plots_are_written_into_the_set(mining: Mining) -> None:
     mined = _hostile(mining)
     assert _read(mined).startswith("<!doctype html>")
     for name in ("margins.png", "ranks.png"):

@@ -33,7 +33,7 @@ _BLOCK = 256  # centroids; all but the first block are compared in int8 where th
 _PIECE = 8  # clusters a thread takes at a time
 _FITS = 1 - 1e-6  # the cosine from which a vector is its own centroid, but for rounding
 
-_TINY = float(np.finfo(np.float32).tiny)
+_TINY = float(np.finfo(np.float32).tiny)  # one over a smaller length is no float32
 
 
 def spherical_kmeans(
