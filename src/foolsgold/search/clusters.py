@@ -7,6 +7,7 @@ matrix product a cluster. The first and the last assignment compare every vector
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -19,19 +20,19 @@ from threadpoolctl import threadpool_limits
 from foolsgold.errors import SourceError
 from foolsgold.progress import SILENT, Progress
 from foolsgold.records import FloatArray, IntArray, LongArray
-from foolsgold.search import kernels
+from foolsgold.search import kernels, screen
 from foolsgold.search.dense import top_k
-from foolsgold.search.kernels import compiled
+from foolsgold.search.kernels import compiled, dot
 from foolsgold.search.threads import Threads
 
 _Matrix = npt.NDArray[Any]
 _Sums = npt.NDArray[np.float64]
 
 _NEAR = 64  # centroids a vector is compared with, its own among them: 32 cost up to 1 % of the mean cosine, 64 0.1 %
-_ROWS = 4096  # vectors of a cluster in memory at once, for each thread
-_BLOCK = 256  # centroids; all but the first block are compared in int8 where the CPU can, at half the cost
+_GUESSED_FROM = 128  # centroids that a first guess is made from
+_ROWS = 4096  # vectors in memory at once, for each thread
 _PIECE = 8  # clusters a thread takes at a time
-_FITS = 1 - 1e-6  # the cosine from which a vector is its own centroid, but for rounding
+_ROUNDING = 1e-5  # what cosines of float32 may be off by
 
 _TINY = float(np.finfo(np.float32).tiny)  # one over a smaller length is no float32
 
@@ -61,9 +62,8 @@ def spherical_kmeans(
     for name, number in (("n_clusters", n_clusters), ("iterations", iterations)):
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
             raise SourceError(f"{name} is {number!r}; a whole number of at least 1 is needed")
-    clustering = _Clustering(vectors, n_clusters, np.random.default_rng(seed))
+    clustering = _Clustering(vectors, n_clusters, np.random.default_rng(seed))  # makes the first assignment
     with progress.stage("cluster", iterations) as advance:
-        clustering.assign_to_all()
         for left in reversed(range(iterations)):
             has_moved = clustering.move_centroids()
             if has_moved and left:
@@ -76,11 +76,16 @@ def spherical_kmeans(
 
 
 class _Clustering:
-    """Centroids, float32 (c, d) of length 1, and labels, int32 (n), as they are so far."""
+    """Centroids, float32 (c, d) of length 1, and labels, int32 (n), as they are so far.
+
+    margins: float32 (n), of each vector: how much higher its cosine to its own centroid is than to the others near, less
+    all that they have moved since they were compared. While it is positive, none of those can have become nearer.
+    """
 
     def __init__(self, vectors: _Matrix, n_clusters: int, rng: np.random.Generator) -> None:
         self._vectors = vectors
         self._scales = _scales(vectors)
+        self._scratch = threading.local()
         nonzero = np.flatnonzero(self._scales)
         if len(nonzero) < n_clusters:
             raise SourceError(
@@ -88,33 +93,34 @@ class _Clustering:
             )
         start = np.sort(rng.choice(nonzero, n_clusters, replace=False))
         self.centroids = _float32(vectors[start]) * self._scales[start, np.newaxis]
-        self.labels = np.zeros(len(vectors), dtype=np.int32)
-        self._sums: _Sums | None = None  # of each cluster's vectors, where the last assignment has made them
+        self._moved = np.zeros(n_clusters)  # how far, in the last move
+        self._moves = 0
+        self._near = np.empty((0, 0), dtype=np.int32)
+        self._margins = np.zeros(len(vectors), dtype=np.float32)
+        self.labels = self._nearest()
+        self._sums = np.zeros(self.centroids.shape, dtype=np.float64)  # of each cluster's vectors, as of length 1
+        self._add(np.arange(len(vectors)), 1)
 
     def assign_to_all(self) -> bool:
         """Give each vector to the nearest centroid; whether any label changed."""
-        found = top_k(self._vectors, self.centroids, 1, document_block=_BLOCK)[1][:, 0]
-        has_changed = not np.array_equal(found, self.labels)
-        self.labels, self._sums = found, None
-        return has_changed
+        return self._relabel(self._nearest(self.labels))
 
     def assign_to_near(self) -> None:
-        """Give each vector to the nearest of those centroids that are near its own.
-
-        Most vectors stay where they are. They are summed while they are at hand, for `move_centroids`.
-        """
-        near = np.sort(top_k(self.centroids, self.centroids, _NEAR)[1], axis=1)  # sorted: the first of equal ones wins
-        found, sums = self.labels.copy(), np.zeros(self.centroids.shape, dtype=np.float64)
+        """Give each vector to the nearest of those centroids that are near its own."""
+        self._moves += 1
+        if self._moves.bit_count() == 1:  # after 1, 2, 4, 8, ... moves, as they get smaller
+            self._near = np.sort(top_k(self.centroids, self.centroids, _NEAR)[1], axis=1)  # the first of equal ones wins
+        near = self._near
+        of_others = np.where(near == np.arange(len(near))[:, np.newaxis], 0, self._moved[near])
+        self._margins -= (self._moved + of_others.max(axis=1)).astype(np.float32)[self.labels]
+        found = self.labels.copy()
 
         def assign(rows: LongArray) -> None:
-            vectors, own = _float32(self._vectors[rows]), self.labels[rows]
-            found[rows] = nearest = _nearest_of(vectors, own, near, self.centroids)
-            _add(vectors, np.where(nearest == own, self._scales[rows], 0), own, sums)
+            nearest, margins = _nearest_of(self._copied(rows), self.labels[rows], near, self.centroids)
+            found[rows], self._margins[rows] = nearest, margins * self._scales[rows]
 
-        self._by_cluster(np.arange(len(found)), assign)
-        changed = np.flatnonzero(found != self.labels)
-        self.labels, self._sums = found, sums
-        self._sum(changed)
+        self._by_cluster(np.flatnonzero(self._margins < _ROUNDING), assign)
+        self._relabel(found)
 
     def move_centroids(self) -> bool:
         """Put each centroid in the middle of its vectors, all taken as of length 1; whether any moved.
@@ -122,36 +128,88 @@ class _Clustering:
         One without vectors first gets one of those that fit their centroid worst. Where vectors cancel out, or none is
         left that does not fit, a centroid stays where it is.
         """
-        if self._fill_empty_clusters() or self._sums is None:
-            self._sums = np.zeros(self.centroids.shape, dtype=np.float64)
-            self._sum(np.arange(len(self.labels)))
+        self._fill_empty_clusters()
         lengths = np.linalg.norm(self._sums, axis=1, keepdims=True)
-        moved = np.divide(self._sums, lengths, where=lengths > 0, out=self.centroids.astype(np.float64))
-        before, self.centroids = self.centroids, moved.astype(np.float32)
-        return not np.array_equal(before, self.centroids)
+        middles = np.divide(self._sums, lengths, where=lengths > _ROUNDING, out=self.centroids.astype(np.float64))
+        before, self.centroids = self.centroids, middles.astype(np.float32)
+        self._moved = np.linalg.norm((self.centroids - before).astype(np.float64), axis=1)
+        return bool(self._moved.any())
 
-    def _fill_empty_clusters(self) -> bool:
-        """Whether there were any."""
+    def _nearest(self, guess: IntArray | None = None) -> IntArray:
+        """int32 (n): the nearest of all centroids to each vector; a good guess makes it faster.
+
+        The same as `top_k` gives, which knows no guess: with it a vector's bar is high before the first centroid is seen,
+        and one pass in int8 leaves few to be compared.
+        """
+        centroids = self.centroids
+        if not screen.available(centroids.shape[1]):
+            return top_k(self._vectors, centroids, 1)[1][:, 0]
+        found = np.empty(len(self._vectors), dtype=np.int32)
+        with _one_thread_a_product(), Threads() as threads:
+            packed = screen.Screen(centroids[:1], np.ones(1), centroids).pack(centroids, threads)
+
+            def look(part: slice) -> None:
+                vectors = _float32(self._vectors[part])
+                if guess is None:
+                    near = (vectors @ centroids[:_GUESSED_FROM].T).argmax(axis=1)
+                else:
+                    near = guess[part]
+                bars, lengths = np.empty(len(vectors), dtype=np.float32), np.empty(len(vectors), dtype=np.float64)
+                kernels.norms(vectors, lengths)
+                _products(vectors, centroids, near, bars)
+                bars = np.nextafter(bars, np.float32(-np.inf))  # so that the guess itself passes
+                passed = screen.Screen(vectors, lengths, centroids).passed(packed, slice(0, len(vectors)), bars)
+                keys, counts = np.empty((len(vectors), 2), dtype=np.uint64), np.zeros(len(vectors), dtype=np.int64)
+                kernels.select_passed(passed, vectors, centroids, 0, keys, counts, bars, 1)
+                scores, rows = (
+                    np.empty((len(vectors), 1), dtype=np.float32),
+                    np.empty((len(vectors), 1), dtype=np.int32),
+                )
+                kernels.write_hits(keys, counts, scores, rows)
+                found[part] = rows[:, 0]
+
+            threads.spread(look, len(found), _ROWS, lambda _: None)
+        return found
+
+    def _fill_empty_clusters(self) -> None:
         empty = np.flatnonzero(np.bincount(self.labels, minlength=len(self.centroids)) == 0)
         if not len(empty):
-            return False
+            return
         fit = np.ones(len(self.labels), dtype=np.float32)
         for part in _parts(len(fit)):
             products = np.einsum("ij,ij->i", _float32(self._vectors[part]), self.centroids[self.labels[part]])
             fit[part] = np.where(self._scales[part] > 0, products * self._scales[part], 1)
         worst = np.argsort(fit, kind="stable")[: len(empty)]
-        worst = worst[fit[worst] < _FITS]
-        self.labels[worst] = empty[: len(worst)]
-        return True
+        worst = worst[fit[worst] < 1 - _ROUNDING]
+        found = self.labels.copy()
+        found[worst] = empty[: len(worst)]
+        self._relabel(found)
 
-    def _sum(self, rows: LongArray) -> None:
-        """Add some vectors, as of length 1, to the sums of their clusters."""
-        sums = self._sums
+    def _relabel(self, labels: IntArray) -> bool:
+        """Take these labels; whether any is another."""
+        changed = np.flatnonzero(labels != self.labels)
+        self._add(changed, -1)
+        self.labels = labels
+        self._add(changed, 1)
+        self._margins[changed] = 0  # what is near the new centroid has not been compared with
+        return bool(len(changed))
+
+    def _add(self, rows: LongArray, sign: int) -> None:
+        """Add some vectors to the sums of their clusters, or take them away."""
 
         def add(rows: LongArray) -> None:
-            _add(_float32(self._vectors[rows]), self._scales[rows], self.labels[rows], sums)
+            _add(self._copied(rows), sign * self._scales[rows], self.labels[rows], self._sums)
 
         self._by_cluster(rows, add)
+
+    def _copied(self, rows: LongArray) -> FloatArray:
+        """Some vectors, at most `_ROWS`, until the same thread asks for others: fresh memory costs page faults."""
+        if self._vectors.dtype != np.float32:
+            return _float32(self._vectors[rows])
+        room: FloatArray | None = getattr(self._scratch, "room", None)
+        if room is None:
+            room = self._scratch.room = np.empty((_ROWS, self._vectors.shape[1]), dtype=np.float32)
+        return np.take(self._vectors, rows, axis=0, out=room[: len(rows)], mode="clip")  # "raise" would copy first
 
     def _by_cluster(self, rows: LongArray, work: Callable[[LongArray], None]) -> None:
         """Call `work` with all of `rows`, ordered by cluster, then row, at most `_ROWS` at once.
@@ -172,11 +230,12 @@ class _Clustering:
 
 @compiled
 def _nearest_of(vectors: Any, own: Any, near: Any, centroids: Any) -> Any:
-    """int32 (n): of the centroids in near[own[i]], int32 (c, m), the one with the largest inner product, ties by place.
+    """Of the centroids in near[own[i]], int32 (c, m), the one with the largest inner product, the first of equal ones.
 
     vectors: float32 (n, d), ordered by `own`, the cluster of each. One product a cluster.
+    Returns int32 (n), the centroid, and float32 (n), how much larger its product is than that of the second.
     """
-    nearest = np.empty(len(own), np.int32)
+    nearest, margins = np.empty(len(own), np.int32), np.empty(len(own), np.float32)
     candidates = np.empty((near.shape[1], vectors.shape[1]), np.float32)
     end = 0
     while end < len(own):
@@ -188,18 +247,31 @@ def _nearest_of(vectors: Any, own: Any, near: Any, centroids: Any) -> Any:
             candidates[place] = centroids[near[cluster, place]]
         products = np.dot(vectors[begin:end], candidates.T)
         for i in range(end - begin):
-            nearest[begin + i] = near[cluster, products[i].argmax()]
-    return nearest
+            first, second, best = products[i, 0], np.float32(-np.inf), 0
+            for place in range(1, len(candidates)):
+                if products[i, place] > first:
+                    first, second, best = products[i, place], first, place
+                elif products[i, place] > second:
+                    second = products[i, place]
+            nearest[begin + i] = near[cluster, best]
+            margins[begin + i] = first - second
+    return nearest, margins
 
 
 @compiled
 def _add(vectors: Any, weights: Any, own: Any, sums: Any) -> None:
     """Add each vector, float32 (n, d), times its weight to the sum of its cluster, float64 (c, d)."""
     for i in range(len(own)):
-        if weights[i] != 0:
-            weight, total = np.float64(weights[i]), sums[own[i]]
-            for j in range(len(total)):
-                total[j] += weight * vectors[i, j]
+        weight, total = np.float64(weights[i]), sums[own[i]]
+        for j in range(len(total)):
+            total[j] += weight * vectors[i, j]
+
+
+@compiled
+def _products(vectors: Any, centroids: Any, own: Any, products: Any) -> None:
+    """float32 (n): the inner product of each vector and its centroid, as `top_k` sums it."""
+    for i in range(len(own)):
+        products[i] = dot(vectors[i], centroids[own[i]])
 
 
 def _scales(vectors: _Matrix) -> FloatArray:
