@@ -109,7 +109,9 @@ class _Clustering:
         """Give each vector to the nearest of those centroids that are near its own."""
         self._moves += 1
         if self._moves.bit_count() == 1:  # after 1, 2, 4, 8, ... moves, as they get smaller
-            self._near = np.sort(top_k(self.centroids, self.centroids, _NEAR)[1], axis=1)  # the first of equal ones wins
+            self._near = np.sort(
+                top_k(self.centroids, self.centroids, _NEAR)[1], axis=1
+            )  # the first of equal ones wins
         near = self._near
         of_others = np.where(near == np.arange(len(near))[:, np.newaxis], 0, self._moved[near])
         self._margins -= (self._moved + of_others.max(axis=1)).astype(np.float32)[self.labels]
