@@ -37,6 +37,10 @@ class MinedSetError(FoolsgoldError):
     """A mined set's folder is missing, incomplete, or does not fit the collection it is used with."""
 
 
+class TrainingError(FoolsgoldError):
+    """A run of training cannot begin or go on: too few rows, a folder that belongs to another run."""
+
+
 class MissingExtra(FoolsgoldError):
     """An optional dependency is not installed."""
 

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 _STALE_SECONDS = 86_400
+# Sections of the recipe that a set does not depend on: the digest stands for the collection, the others are training's.
+_NOT_MINED_BY = ("collection", "student", "schedule", "remine", "evaluation")
 
 
 class SetWriter:
@@ -110,11 +112,22 @@ class SetWriter:
 
     def _version(self, manifest: Mapping[str, Any]) -> str:
         """A hash of what was mined and of all it depends on, not of when, where or how fast."""
-        recipe = {section: value for section, value in manifest["recipe"].items() if section != "collection"}
+        recipe = {section: value for section, value in manifest["recipe"].items() if section not in _NOT_MINED_BY}
         depends = [recipe, manifest["collection"]["digest"], manifest["sources"], manifest["teacher"]]
-        digest = sha256(json.dumps(depends, sort_keys=True, default=str).encode())
+        digest = sha256(json.dumps(_without_places(depends), sort_keys=True, default=str).encode())
         digest.update((self._folder / "negatives.parquet").read_bytes())
         return digest.hexdigest()[:12]
+
+
+def _without_places(facts: Any) -> Any:
+    """The same without absolute paths of models and runs: fingerprints and digests beside them say what was there."""
+    if isinstance(facts, Mapping):
+        return {
+            name: _without_places(value)
+            for name, value in facts.items()
+            if not (name in ("model", "name", "path") and isinstance(value, str) and Path(value).is_absolute())
+        }
+    return [_without_places(value) for value in facts] if isinstance(facts, list) else facts
 
 
 def check_conservation(queries: pa.Table) -> None:

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from foolsgold.collection.texts import Texts
 from foolsgold.errors import CollectionError
@@ -105,6 +106,28 @@ class Collection:
             grades[q, d] = max(grades.get((q, d), self.relevant_from), self.relevant_from)
         judged_query, judged_doc, grade = judgement_arrays(grades)
         return replace(self, judged_query=judged_query, judged_doc=judged_doc, grade=grade, spec=None)
+
+    def with_queries(self, rows: npt.NDArray[Any], spec: Mapping[str, Any] | None = None) -> Collection:
+        """A new collection of the queries in the given rows, int (n), ascending; `spec`: how to load that one again."""
+        place = np.full(len(self.queries), -1, dtype=np.int32)
+        place[rows] = np.arange(len(rows))
+        kept = place[self.judged_query] >= 0
+        return replace(
+            self,
+            queries=self.queries.subset(rows),
+            judged_query=place[self.judged_query[kept]],
+            judged_doc=self.judged_doc[kept],
+            grade=self.grade[kept],
+            spec=spec,
+        )
+
+    def held_out(self, share: float) -> BoolArray:
+        """bool (n_queries): the queries to set aside for evaluation, about so large a share of them.
+
+        A hash of the normalised text decides, so that queries of one text stay together, whatever is added to the
+        collection later.
+        """
+        return np.asarray(self.queries.keys[:, 0] >> np.uint64(1) < np.uint64(share * 2.0**63))
 
     @classmethod
     def from_judgements(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from foolsgold.collection.beir import is_beir_folder, load_beir
@@ -72,7 +73,23 @@ def load_collection(
             relevant_from=1 if relevant_from is None else relevant_from, limit=limit, progress=progress,
         )  # fmt: skip
     chosen = _with_options(_parsed(spec), options, anchor, positive, corpus)
-    return _load(chosen, corpus, progress)
+    return part_of(_load(chosen, corpus, progress), chosen)
+
+
+def part_of(collection: Collection, spec: CollectionSpec) -> Collection:
+    """The queries of the part that a spec names; all of them where it names none."""
+    if spec.part is None:
+        return collection
+    wanted = collection.held_out(spec.held_out) == (spec.part == "held_out")
+    if not wanted.any():
+        raise CollectionError(
+            f"{collection.name}, split {collection.split}: with held_out: {spec.held_out:g} no query of "
+            f"{len(collection.queries):,} is in part {spec.part}; name another share, or a split to evaluate on"
+        )
+    own = {"part": spec.part, "held_out": spec.held_out}
+    return collection.with_queries(
+        np.flatnonzero(wanted), None if collection.spec is None else {**collection.spec, **own}
+    )
 
 
 def _parsed(spec: Any) -> CollectionSpec:

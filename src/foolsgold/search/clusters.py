@@ -78,8 +78,8 @@ def spherical_kmeans(
 class _Clustering:
     """Centroids, float32 (c, d) of length 1, and labels, int32 (n), as they are so far.
 
-    margins: float32 (n), of each vector: how much higher its cosine to its own centroid is than to the others near, less
-    all that they have moved since they were compared. While it is positive, none of those can have become nearer.
+    margins: float32 (n), of each vector: how much higher its cosine to its own centroid is than to the others that were
+    near then, less all that they have moved since. While it is positive, none of those can have become nearer.
     """
 
     def __init__(self, vectors: _Matrix, n_clusters: int, rng: np.random.Generator) -> None:
@@ -140,8 +140,8 @@ class _Clustering:
     def _nearest(self, guess: IntArray | None = None) -> IntArray:
         """int32 (n): the nearest of all centroids to each vector; a good guess makes it faster.
 
-        The same as `top_k` gives, which knows no guess: with it a vector's bar is high before the first centroid is seen,
-        and one pass in int8 leaves few to be compared.
+        The same as `top_k` gives, which knows no guess: with one a vector's bar is high before the first centroid is
+        seen, and one pass in int8 leaves few to be compared.
         """
         centroids = self.centroids
         if not screen.available(centroids.shape[1]):
@@ -152,10 +152,7 @@ class _Clustering:
 
             def look(part: slice) -> None:
                 vectors = _float32(self._vectors[part])
-                if guess is None:
-                    near = (vectors @ centroids[:_GUESSED_FROM].T).argmax(axis=1)
-                else:
-                    near = guess[part]
+                near = (vectors @ centroids[:_GUESSED_FROM].T).argmax(axis=1) if guess is None else guess[part]
                 bars, lengths = np.empty(len(vectors), dtype=np.float32), np.empty(len(vectors), dtype=np.float64)
                 kernels.norms(vectors, lengths)
                 _products(vectors, centroids, near, bars)

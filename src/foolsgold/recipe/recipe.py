@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from foolsgold.errors import RecipeError
+from foolsgold.recipe.stage import BatchSize, Fraction, Stage
+from foolsgold.recipe.training import EvaluationSpec, RegimeSpec, RemineSpec, StudentSpec
 from foolsgold.records import Scale
 
 _OWN_FIELDS = {  # fields of a source that only some kinds have
@@ -31,10 +33,6 @@ _INDEX_PARTS = (  # of faiss's factory strings: those of indexes by inner produc
 HARD_CAP = 8  # negatives a query; beyond about 8 the gain in training is gone and the false negatives are not
 
 SourceKind = Literal["random", "bm25", "dense", "sparse", "multivector", "run"]
-Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-BatchSize = Annotated[
-    Annotated[int, Field(ge=1)] | None, BeforeValidator(lambda size: None if size == "auto" else size)
-]
 
 
 class _EachKeyOnce(yaml.SafeLoader):
@@ -57,11 +55,7 @@ def read_yaml(text: str) -> Any:
     return yaml.load(text, Loader=_EachKeyOnce)  # a SafeLoader
 
 
-class _Stage(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class PairsSpec(_Stage):
+class PairsSpec(Stage):
     """A file of (query, positive) rows and which of its columns are which (inferred from the usual names if null)."""
 
     path: str
@@ -70,7 +64,7 @@ class PairsSpec(_Stage):
     corpus: str | None = Field(None, description="more documents to choose from: jsonl, parquet, csv, tsv or txt")
 
 
-class CollectionSpec(_Stage):
+class CollectionSpec(Stage):
     """Where corpus, queries and judgements come from: exactly one of the first five."""
 
     beir: str | None = Field(None, description="folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv")
@@ -85,6 +79,10 @@ class CollectionSpec(_Stage):
         1, ge=-(2**31), lt=2**31, description="the lowest grade that makes a judged document a positive"
     )
     limit: int | None = Field(None, ge=1, description="mine only for the first so many queries")
+    part: Literal["train", "held_out"] | None = Field(
+        None, description="of the queries, by a hash of their texts: those held_out for evaluation, or the rest"
+    )
+    held_out: Fraction = Field(0.1, description="share of the queries in part held_out")
 
     @field_validator("pairs", mode="before")
     @classmethod
@@ -99,7 +97,7 @@ class CollectionSpec(_Stage):
         return self
 
 
-class ModelSpec(_Stage):
+class ModelSpec(Stage):
     """An embedding model: a hub id, a local folder, or package:NAME/SUBPATH."""
 
     model: str
@@ -114,7 +112,7 @@ class ModelSpec(_Stage):
     trust_remote_code: bool = Field(False, description="run Python code that a hub model brings with it")
 
 
-class TeacherSpec(_Stage):
+class TeacherSpec(Stage):
     """What scores (query, document) pairs to tell negatives from false negatives."""
 
     model: str = Field(
@@ -132,7 +130,7 @@ class TeacherSpec(_Stage):
     exhaustive: bool = Field(False, description="score every candidate, not only those that decide (design, section 8)")
 
 
-class SourceSpec(_Stage):
+class SourceSpec(Stage):
     """One source: how deep it looks, and how many of a query's negatives are its to give."""
 
     kind: SourceKind | None = Field(None, description="null: the source's own name is its kind")
@@ -184,7 +182,7 @@ class SourceSpec(_Stage):
         return window
 
 
-class ExcludeSpec(_Stage):
+class ExcludeSpec(Stage):
     """What is dropped before a teacher looks at it, beside known positives and their duplicates."""
 
     near_duplicate: Fraction | None = Field(
@@ -196,7 +194,7 @@ class ExcludeSpec(_Stage):
     )
 
 
-class DecideSpec(_Stage):
+class DecideSpec(Stage):
     """Zones: which scores make a negative, which a false negative. Thresholds are on the teacher's declared scale."""
 
     negative_below: float | None = Field(0.3, description="below: negative")
@@ -245,7 +243,7 @@ class DecideSpec(_Stage):
         return self.relative_margin is not None or self.absolute_margin is not None
 
 
-class JudgeSpec(_Stage):
+class JudgeSpec(Stage):
     """A language model that is asked about ambiguous candidates: any endpoint with OpenAI's chat completions."""
 
     kind: Literal["llm"] = "llm"
@@ -263,7 +261,7 @@ class JudgeSpec(_Stage):
         return endpoint
 
 
-class SelectSpec(_Stage):
+class SelectSpec(Stage):
     """Which of a query's negatives are taken, and how many."""
 
     strategy: Literal["top", "random", "simans", "log_random", "stratified"] = Field(
@@ -287,7 +285,7 @@ class SelectSpec(_Stage):
         return self
 
 
-class AuditSpec(_Stage):
+class AuditSpec(Stage):
     """Gates on the mined set; null: that gate is off. The first three fail a set, the others warn.
 
     The margins are those of the design; where the other limits come from is in docs/audit.md.
@@ -315,7 +313,7 @@ class AuditSpec(_Stage):
     )
 
 
-class Recipe(_Stage):
+class Recipe(Stage):
     """One mining run, whole. Two runs of the same recipe on the same collection give the same bytes."""
 
     collection: CollectionSpec | None = None
@@ -336,6 +334,15 @@ class Recipe(_Stage):
         False, description="false negatives above positive_above become positives of a new collection"
     )
     audit: AuditSpec = Field(default_factory=AuditSpec)
+    student: StudentSpec = Field(default_factory=StudentSpec)
+    schedule: list[RegimeSpec] = Field(
+        default_factory=list,
+        description="regimes of training, such as {name: hard, from: 2, to: 4, mode: dense_ce_0.3}",
+    )
+    remine: RemineSpec | None = Field(
+        None, description="mine again with the student in training: {every: 1 epoch, overlap: 0.5}"
+    )
+    evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec)
     seed: int = Field(13, ge=0, lt=2**63)
 
     @field_validator("sources", mode="before")
@@ -387,6 +394,27 @@ class Recipe(_Stage):
                         f"decide.{field} is {value}, but the teacher's scale is probability (0 to 1); "
                         "set teacher.scale: logit if the threshold is a logit"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _schedule_has_no_gap(self) -> Self:
+        end = 0.0
+        for regime in self.schedule:
+            if regime.from_ != end:
+                raise ValueError(
+                    f"schedule: regime {regime.name} begins at epoch {regime.from_:g}, but the one before it ends at "
+                    f"{end:g}; a schedule begins at 0 and has no gaps"
+                )
+            end = regime.to
+        names = [regime.name for regime in self.schedule]
+        if len(set(names)) < len(names):
+            raise ValueError("schedule: two regimes have one name; each needs its own")
+        if self.schedule and self.student.epochs not in (None, end):
+            raise ValueError(
+                f"student.epochs is {self.student.epochs:g}, but the schedule ends at epoch {end:g}; leave epochs out"
+            )
+        if self.remine is not None and self.schedule and not any(regime.mines_with_student for regime in self.schedule):
+            raise ValueError("remine: no regime of the schedule mines with the student; name self among its sources")
         return self
 
     def kind_of(self, source: str) -> SourceKind:

@@ -1,0 +1,37 @@
+"""The recipe: everything that a run of mining or training depends on, as one validated object."""
+
+from foolsgold.recipe.recipe import (
+    AuditSpec,
+    CollectionSpec,
+    DecideSpec,
+    ExcludeSpec,
+    JudgeSpec,
+    ModelSpec,
+    PairsSpec,
+    Recipe,
+    SelectSpec,
+    SourceSpec,
+    TeacherSpec,
+    read_yaml,
+)
+from foolsgold.recipe.training import EvaluationSpec, LoraSpec, RegimeSpec, RemineSpec, StudentSpec
+
+__all__ = [
+    "AuditSpec",
+    "CollectionSpec",
+    "DecideSpec",
+    "EvaluationSpec",
+    "ExcludeSpec",
+    "JudgeSpec",
+    "LoraSpec",
+    "ModelSpec",
+    "PairsSpec",
+    "Recipe",
+    "RegimeSpec",
+    "RemineSpec",
+    "SelectSpec",
+    "SourceSpec",
+    "StudentSpec",
+    "TeacherSpec",
+    "read_yaml",
+]

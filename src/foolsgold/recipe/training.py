@@ -1,0 +1,186 @@
+"""The parts of a recipe that say how a student is trained on what is mined."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from foolsgold.recipe.stage import Fraction, Stage
+
+MODE = re.compile(
+    r"in_batch|(?P<sources>(random|bm25|dense|self)(\+(random|bm25|dense|self))*)(_ce_(?P<below>0?\.\d+))?"
+)
+EVERY = re.compile(r"(?P<count>\d*\.?\d+) *(?P<unit>epoch|step)s?")
+
+
+class LoraSpec(Stage):
+    """Low-rank adapters in place of all weights (Hu et al., LoRA, ICLR 2022), through peft."""
+
+    r: int = Field(16, ge=1, description="rank")
+    alpha: int = Field(32, ge=1, description="scale of the adapters, divided by r")
+    dropout: Fraction = 0.05
+    target_modules: list[str] | str | None = Field(None, description="layers with an adapter; null: peft's choice")
+
+
+class StudentSpec(Stage):
+    """The model that is trained, and how. Everything that it has in common with the retriever is the retriever's."""
+
+    model: str | None = Field(None, description="where training starts from; null: the retriever")
+    static: bool = Field(
+        False, description="start from the token embeddings of the model alone: trains in a minute on a CPU"
+    )
+    loss: Literal["mnr", "cached_mnr", "margin_mse", "kl", "memory_bank"] = "mnr"
+    temperature: Annotated[float, Field(gt=0.0)] = Field(0.05, description="of mnr, memory_bank and the student in kl")
+    teacher_temperature: Annotated[float, Field(gt=0.0)] = Field(1.0, description="of the teacher's logits in kl")
+    similarity: Literal["auto", "cosine", "dot"] = Field("auto", description="auto: the retriever's")
+    epochs: Annotated[float, Field(gt=0.0)] | None = Field(None, description="null: to the end of the schedule, else 1")
+    negatives: int = Field(5, ge=0, description="a row and epoch, where the schedule does not say")
+    batch_size: int = Field(64, ge=2, description="rows; the other rows' documents are negatives too")
+    mini_batch_size: int = Field(32, ge=1, description="texts encoded at once by cached_mnr")
+    gradient_accumulation: int = Field(1, ge=1, description="batches a step; negatives are not shared between them")
+    learning_rate: Annotated[float, Field(gt=0.0)] | None = Field(
+        None, description="null: 2e-5 for a transformer, 2e-4 with lora, 0.01 for token embeddings"
+    )
+    warmup: Fraction = Field(0.1, description="share of the steps in which the learning rate rises; then it falls to 0")
+    weight_decay: float = Field(0.0, ge=0.0)
+    batches: Literal["no_duplicates", "topics", "random"] = Field(
+        "no_duplicates", description="topics: queries of one topic in a batch (TAS-B)"
+    )
+    topics: int | None = Field(None, ge=1, description="clusters of queries; null: min(2000, queries / batch_size)")
+    topics_per_batch: int = Field(1, ge=1)
+    draw: Literal["uniform", "balanced"] = Field(
+        "uniform", description="balanced: negatives of any margin alike (TAS-B); needs teacher scores"
+    )
+    masks: bool = Field(True, description="known positives and false negatives never count as in-batch negatives")
+    guide: str | None = Field(None, description="a model that masks in-batch negatives too (GISTEmbed)")
+    bank_size: int = Field(16_384, ge=1, description="documents that memory_bank remembers")
+    momentum: Fraction = Field(0.999, description="of the encoder behind the memory bank")
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="auto: bfloat16 on a GPU that has it, else float32"
+    )
+    gradient_checkpointing: bool = Field(False, description="less memory, a third more time")
+    lora: LoraSpec | None = None
+    max_length: int | None = Field(None, ge=1, description="tokens a text is cut to; null: the retriever's")
+    query_prompt: str | None = Field(None, description="null: the retriever's, if it trains the same model")
+    document_prompt: str | None = Field(None, description="the same")
+    checkpoint_every: int | None = Field(None, ge=1, description="steps; null: only where something changes")
+    device: str | None = None
+    trust_remote_code: bool = False
+
+    @field_validator("lora", mode="before")
+    @classmethod
+    def _true_means_defaults(cls, lora: Any) -> Any:
+        return {True: {}, False: None}.get(lora, lora) if isinstance(lora, bool) else lora
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.static and self.lora is not None:
+            raise ValueError("lora is for transformers; a static student has only its embeddings to train")
+        if self.loss in ("margin_mse", "kl") and self.negatives == 0:
+            raise ValueError(f"loss {self.loss} compares a positive with negatives; negatives must be at least 1")
+        return self
+
+
+class ShortMode(NamedTuple):
+    """Kinds of sources, in order, and the probability that the teacher must stay below; None without a teacher."""
+
+    sources: list[str]
+    below: float | None
+
+
+class RegimeSpec(Stage):
+    """One way of mining, over some epochs of training."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True)
+
+    name: str = Field(min_length=1)
+    from_: Annotated[float, Field(ge=0.0)] = Field(alias="from", description="epoch it begins at, fractions allowed")
+    to: Annotated[float, Field(gt=0.0)]
+    mode: str | dict[str, Any] = Field(
+        description="sources joined by +, and a probability that the teacher must give less: bm25+dense_ce_0.3; or a "
+        "mapping with the recipe's own sources, teacher, exclude, decide, select"
+    )
+    n: int | None = Field(None, ge=0, description="negatives a row; null: student.negatives")
+
+    @field_validator("mode")
+    @classmethod
+    def _mode_is_known(cls, mode: str | dict[str, Any]) -> str | dict[str, Any]:
+        if isinstance(mode, str) and not MODE.fullmatch(mode):
+            raise ValueError(
+                f"{mode!r} is no mode; in_batch, or random, bm25, dense, self joined by +, with _ce_0.3 after them "
+                "where a teacher is to pass only what it gives a lower probability"
+            )
+        if isinstance(mode, dict) and not mode.keys() <= (
+            known := {"sources", "teacher", "decide", "select", "exclude"}
+        ):
+            raise ValueError(f"{', '.join(mode.keys() - known)}: a mode has only {', '.join(sorted(known))}")
+        return mode
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.from_ < self.to:
+            raise ValueError(f"from ({self.from_}) must be before to ({self.to})")
+        return self
+
+    @property
+    def short_mode(self) -> ShortMode:
+        """What a mode that is not a mapping says."""
+        found = MODE.fullmatch(str(self.mode))
+        assert found is not None
+        sources = found["sources"].split("+") if found["sources"] else []
+        return ShortMode(sources, float(found["below"]) if found["below"] else None)
+
+    @property
+    def mines_with_student(self) -> bool:
+        """Whether the model in training is one of its sources."""
+        sources = self.short_mode.sources if isinstance(self.mode, str) else self.mode.get("sources") or {}
+        return "self" in sources
+
+
+class RemineSpec(Stage):
+    """Mining again while a regime lasts, with the student as it is by then (Xiong et al., ANCE, ICLR 2021)."""
+
+    every: str = Field("1 epoch", description="such as 1 epoch, 0.5 epochs, 500 steps")
+    overlap: Fraction = Field(0.5, description="share of a query's negatives that stay from the set before")
+
+    @field_validator("every")
+    @classmethod
+    def _every_has_a_unit(cls, every: str) -> str:
+        found = EVERY.fullmatch(every)
+        if not found or float(found["count"]) <= 0:
+            raise ValueError(f"{every!r} does not say how often; write 1 epoch or 500 steps")
+        return every
+
+    def steps(self, steps_per_epoch: int) -> int:
+        """How many steps lie between two minings, at least 1."""
+        found = EVERY.fullmatch(self.every)
+        assert found is not None
+        return max(1, round(float(found["count"]) * (steps_per_epoch if found["unit"] == "epoch" else 1)))
+
+
+class EvaluationSpec(Stage):
+    """What decides whether a round of training is kept: judged queries that it is not trained on."""
+
+    split: str | None = Field(
+        None, description="a split of the collection, such as dev; null: some of the train queries are held out"
+    )
+    held_out: Fraction = Field(0.1, description="share of the train queries, where no split is named")
+    limit: int | None = Field(1000, ge=1, description="queries at most; null: all")
+    measures: tuple[str, ...] = ("nDCG@10", "MRR@10", "recall@100")
+    decisive: str = Field("nDCG@10", description="the measure that decides")
+    significance: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        0.05, description="a paired test's p-value below this makes a drop count"
+    )
+    on_regression: Literal["stop", "rollback", "continue"] = Field(
+        "rollback",
+        description="after a significant drop: back to the best model and stop; back to it, and its set of negatives "
+        "to the end of the regime; or only say so",
+    )
+
+    @model_validator(mode="after")
+    def _decisive_is_measured(self) -> Self:
+        if self.decisive not in self.measures:
+            raise ValueError(f"decisive is {self.decisive}, which is not among the measures {list(self.measures)}")
+        return self

@@ -1,0 +1,87 @@
+"""A schedule of regimes as segments of training, and a regime's mode as sections of a recipe. Pure: plain values only.
+
+A *segment* is a stretch of steps between two places where something changes: another regime begins, or the negatives
+are mined again with the student as it is by then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+DEPTH = 100  # candidates that a source of a short mode gives, where the recipe does not say
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One regime: epochs [begin, end), and every how many steps it is mined again, None for never."""
+
+    begin: float
+    end: float
+    remine_steps: int | None
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Steps [start, stop) of training. regime: its place in the schedule; mining: how often it was mined before."""
+
+    start: int
+    stop: int
+    regime: int
+    mining: int
+
+
+def segments(stretches: Sequence[Stretch], steps_per_epoch: int) -> list[Segment]:
+    """The segments of a schedule whose stretches follow each other from 0.
+
+    Borders are rounded to whole steps; what a stretch too short for one step leaves is nothing.
+    """
+    found = []
+    for regime, stretch in enumerate(stretches):
+        start, end = round(stretch.begin * steps_per_epoch), round(stretch.end * steps_per_epoch)
+        width = stretch.remine_steps or max(end - start, 1)
+        found += [
+            Segment(begin, min(begin + width, end), regime, mining)
+            for mining, begin in enumerate(range(start, end, width))
+        ]
+    return found
+
+
+def mode_sections(
+    sources: Sequence[str], below: float | None, base: Mapping[str, Any], student: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The recipe sections of a short mode, such as bm25+dense_ce_0.3, over those of `base`, a recipe's plain values.
+
+    sources: kinds, in order; one that the recipe has too is as it is there, but for its quota, which belongs to the
+    recipe's own mix. below: the teacher's probability that negatives stay below; None: no teacher looks. student: the
+    model section of source `self`.
+    """
+    named = {name: {**base["sources"].get(name, {"depth": DEPTH}), "quota": None} for name in sources}
+    return {
+        "sources": with_student(named, student),
+        "teacher": None if below is None else base["teacher"],
+        "decide": base["decide"] if below is None else _zones(below, base),
+    }
+
+
+def with_student(sources: Mapping[str, Any], student: Mapping[str, Any]) -> dict[str, Any]:
+    """Sources in which `self` is dense search with the student."""
+    return {
+        name: {**(spec or {}), "kind": "dense", "model": dict(student)} if name == "self" else spec
+        for name, spec in sources.items()
+    }
+
+
+def _zones(below: float, base: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe's decide section with negatives below a probability, on the scale of its teacher."""
+    threshold = below
+    if base["teacher"]["scale"] == "logit":
+        threshold = math.log(below / (1 - below))
+    above = base["decide"]["positive_above"]
+    return {
+        **base["decide"],
+        "negative_below": threshold,
+        "positive_above": None if above is None else max(above, threshold),
+    }

@@ -1,0 +1,454 @@
+"""The loop around training: mine, train, evaluate, keep or roll back, mine again.
+
+One trainer goes through the whole schedule, a segment at a time (see `curriculum`). After each segment the student is
+evaluated on held-out queries and compared with the best so far by a paired test; where it is significantly worse, the
+recipe says what happens. Every decision is written to the run's folder before the next begins.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from foolsgold.collection import Collection, load_collection
+from foolsgold.encoding.names import fetched, fingerprint, locate
+from foolsgold.errors import CollectionError, RecipeError
+from foolsgold.evaluate import Comparison, Evaluation, evaluate
+from foolsgold.mine import mine, with_sections
+from foolsgold.mined_set import MinedSet
+from foolsgold.progress import SILENT, Progress
+from foolsgold.recipe import CollectionSpec, Recipe, RegimeSpec
+from foolsgold.train.curriculum import Segment, Stretch, mode_sections, segments, with_student
+from foolsgold.train.known import KnownPositives
+from foolsgold.train.run import Outcome, Round, RunState
+
+if TYPE_CHECKING:
+    from foolsgold.train.trainer import SegmentTrainer
+
+log = logging.getLogger(__name__)
+
+LIBRARIES = ("foolsgold", "numpy", "torch", "transformers", "sentence-transformers")
+_KEPT = "kept"  # the source that hands a set's negatives on to the next
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run of training, finished: its folder, and what it says of itself."""
+
+    path: Path
+    state: RunState
+
+    @property
+    def model_path(self) -> Path:
+        """The folder of the best model, which SentenceTransformer(...) opens."""
+        return self.path / "model"
+
+    @property
+    def version(self) -> str:
+        """The run's id."""
+        return self.state.version
+
+    @property
+    def rounds(self) -> list[Round]:
+        """What happened, in order."""
+        return self.state.rounds
+
+    def __repr__(self) -> str:
+        best = self.state.best
+        measures = ", ".join(f"{name} {value:.4f}" for name, value in best.measures.items())
+        return f"Trained({self.version}: {len(self.rounds) - 1} rounds, best after step {best.stop}: {measures})"
+
+
+def train(
+    recipe: Recipe | Mapping[str, Any] | str | Path,
+    out: str | Path = "runs",
+    *,
+    collection: Any = None,
+    progress: Progress = SILENT,
+    cache: str | Path | None = None,
+    **sections: Any,
+) -> Trained:
+    """Mine, train, evaluate, keep or roll back, and mine again, as the recipe's schedule says.
+
+    The same recipe on the same collection is the same run: one that was stopped goes on where it was, one that is
+    finished is returned. Several processes (torchrun) train together; the first mines and evaluates.
+
+    Args:
+        recipe: a Recipe, its plain values, or a YAML file.
+        out: the folder that the run's own folder is made in.
+        collection: in place of the recipe's; anything `load_collection` reads.
+        progress: where long stages report to.
+        cache: the folder of the stores of embeddings and teacher scores.
+        sections: recipe sections to replace, as in `mine`.
+
+    Raises:
+        FoolsgoldError: bad input, one sentence. MissingExtra: torch is not installed.
+    """
+    loop = _Loop(resolved(recipe, sections), out, collection, progress, cache)
+    return loop.run()
+
+
+def resolved(recipe: Recipe | Mapping[str, Any] | str | Path, sections: Mapping[str, Any]) -> Recipe:
+    """The recipe that a caller means."""
+    if isinstance(recipe, str | Path):
+        recipe = Recipe.from_yaml(recipe)
+    elif isinstance(recipe, Mapping):
+        recipe = Recipe.build(recipe)
+    return with_sections(recipe, sections)
+
+
+class _Loop:
+    def __init__(self, recipe: Recipe, out: str | Path, collection: Any, progress: Progress, cache: Any) -> None:
+        from foolsgold.train.student import student_spec
+
+        self._progress, self._cache = progress, cache
+        self._collection, self._held_out = _parts(recipe, collection, progress)
+        self._recipe = recipe.with_values({"collection": self._collection.spec})
+        self._regimes = regimes_of(recipe)
+        self._student_spec = student_spec(recipe)
+        for regime in self._regimes:  # a mistake in the last regime must not show after hours
+            self._mining_recipe(regime, "the student", kept=None)
+        student = fetched(locate(self._student_spec.model), with_code=self._student_spec.trust_remote_code)
+        facts = {
+            "recipe": self._recipe.model_dump(mode="json", by_alias=True),
+            "collection": {"name": self._collection.name, "digest": self._collection.digest},
+            "held_out": {"name": self._held_out.name, "digest": self._held_out.digest},
+            "student": {"model": self._student_spec.model, "fingerprint": fingerprint(student)},
+        }
+        self._version = _version_of(facts)
+        self._folder = Path(out) / self._version
+        self._facts = facts
+
+    def run(self) -> Trained:
+        state = self._opened()
+        if state.is_finished:
+            log.info("%s: this run is finished; another seed or recipe makes another", self._folder)
+            return Trained(self._folder, state)
+        self._state = state
+        trainer = self._trainer
+        plan = segments([_stretch(regime, self._recipe, trainer) for regime in self._regimes], trainer.steps_per_epoch)
+        if not state.rounds:
+            self._record_start()
+        for segment in plan[len(state.rounds) - 1 :]:
+            if state.rounds[-1].outcome == "stopped":
+                break
+            began = time.perf_counter()
+            mined = self._mined_for(segment)
+            self._use(mined, self._regimes[segment.regime])
+            trainer.train_to(segment.stop, self._progress)
+            self._judge(segment, mined, began)
+        self._finish()
+        return Trained(self._folder, state)
+
+    def _opened(self) -> RunState:
+        if (self._folder / "run.json").is_file():
+            state = RunState.load(self._folder)
+            log.info("%s: going on after %d rounds", self._folder, max(len(state.rounds) - 1, 0))
+            return state
+        facts = {
+            **self._facts,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "libraries": {name: version(name) for name in LIBRARIES},
+        }
+        return RunState(self._version, facts)
+
+    @cached_property
+    def _trainer(self) -> SegmentTrainer:
+        from foolsgold.train.build import build_trainer
+
+        return build_trainer(
+            self._recipe,
+            self._collection,
+            self._known,
+            epochs=self._regimes[-1].to,
+            folder=self._folder / "checkpoints",
+            cache=self._cache,
+            progress=self._progress,
+        )
+
+    @cached_property
+    def _known(self) -> KnownPositives | None:
+        if not self._recipe.student.masks:
+            return None
+        known = KnownPositives(self._collection)
+        for used in self._state.rounds:
+            if used.set_version is not None:
+                _mask_false_negatives(known, self._open_set(used.set_version))
+        return known
+
+    def _record_start(self) -> None:
+        began = time.perf_counter()
+        if self._trainer.is_main:
+            start = Round(
+                regime="start", start=0, stop=0, set_version=None, negatives=0, mean_margin=None, inverted=None,
+                failed_gates=[], measures=self._evaluate(0).means, delta=None, interval=None, p_value=None,
+                outcome="start", seconds=round(time.perf_counter() - began, 2),
+            )  # fmt: skip
+            self._state.rounds.append(start)
+        self._keep()
+
+    def _keep(self) -> None:
+        """Write down what the first process has decided, and let the others know."""
+        self._state.rounds = self._trainer.shared(self._state.rounds)
+        if self._trainer.is_main:
+            self._state.save(self._folder)
+
+    def _mined_for(self, segment: Segment) -> MinedSet | None:
+        """The set to train a segment on; None for in-batch negatives only."""
+        regime = self._regimes[segment.regime]
+        earlier = [one for one in self._state.rounds if one.regime == regime.name]
+        if any(one.outcome == "rolled back" for one in earlier):  # softened: the negatives that were good before
+            best = self._state.best.set_version
+            return None if best is None else self._open_set(best)
+        if regime.mode == "in_batch":
+            return None
+        if earlier and not regime.mines_with_student:
+            last = earlier[-1].set_version
+            return None if last is None else self._open_set(last)
+        made = None
+        if self._trainer.is_main:
+            before = self._open_set(earlier[-1].set_version) if earlier and earlier[-1].set_version else None
+            kept = self._kept(before, segment) if before is not None else None
+            recipe = self._mining_recipe(regime, str(self._student_folder(regime)), kept)
+            made = mine(
+                self._collection, recipe, out=self._folder / "sets", progress=self._progress, cache=self._cache
+            ).version
+        return self._open_set(self._trainer.shared(made))
+
+    def _student_folder(self, regime: RegimeSpec) -> Path:
+        """Where the student as it is now can be loaded from, for a regime that mines with it."""
+        folder = (self._folder / "student").resolve()
+        if regime.mines_with_student:
+            shutil.rmtree(folder, ignore_errors=True)
+            self._trainer.load_newest()
+            self._trainer.model.save(str(folder))
+        return folder
+
+    def _mining_recipe(self, regime: RegimeSpec, student: str, kept: Path | None) -> Recipe:
+        """The recipe of a regime's mining. kept: a run of negatives to keep some of."""
+        model = {**self._student_spec.model_dump(), "model": student, "dtype": "auto"}
+        recipe = self._recipe
+        if isinstance(regime.mode, str):
+            found = regime.short_mode
+            if found.below is not None and recipe.teacher is None:
+                raise RecipeError(
+                    f"schedule.{regime.name}: mode {regime.mode} needs a teacher, and the recipe has none"
+                )
+            sections = mode_sections(found.sources, found.below, recipe.model_dump(), model)
+        else:
+            sections = dict(regime.mode)
+            if "sources" in sections:
+                sections["sources"] = with_student(sections["sources"], model)
+        recipe = with_sections(recipe, {**sections, "student": {}, "schedule": [], "remine": None})
+        n = negatives_of(regime, recipe)
+        if n > recipe.select.per_query:
+            recipe = recipe.with_values({"select.per_query": n, "select.cap": max(n, recipe.select.cap)})
+        if kept is not None and recipe.select.per_query > 1:
+            quota = round(self._overlap * recipe.select.per_query)
+            sources = {**recipe.model_dump()["sources"], _KEPT: {"kind": "run", "path": str(kept), "quota": quota}}
+            recipe = with_sections(recipe, {"sources": sources})
+        return recipe
+
+    @property
+    def _overlap(self) -> float:
+        return self._recipe.remine.overlap if self._recipe.remine is not None else 0.0
+
+    def _kept(self, before: MinedSet, segment: Segment) -> Path | None:
+        """The negatives of the set before as a run that the next mining reads, best first as they were selected."""
+        if self._overlap == 0.0:
+            return None
+        table = before.negatives
+        order = np.arange(len(table), 0, -1, dtype=np.float32)
+        path = self._folder / f"kept-{segment.start}.parquet"
+        pq.write_table(table.select(["query_id", "doc_id"]).append_column("score", pa.array(order)), path)
+        return path.resolve()
+
+    def _use(self, mined: MinedSet | None, regime: RegimeSpec) -> None:
+        self._trainer.rows.swap(mined, 0 if mined is None else negatives_of(regime, self._recipe))
+        if mined is not None and self._known is not None:
+            _mask_false_negatives(self._known, mined)
+
+    def _judge(self, segment: Segment, mined: MinedSet | None, began: float) -> None:
+        """Evaluate the student after a segment, and keep it or roll it back."""
+        trainer, state = self._trainer, self._state
+        if trainer.is_main:
+            state.rounds.append(self._compared(segment, mined, began))
+            state.curve = trainer.losses()
+            _say(state.rounds[-1], self._recipe.evaluation.decisive)
+        rounds = trainer.shared(state.rounds)
+        if rounds[-1].outcome in ("rolled back", "stopped"):
+            trainer.roll_back(state.best.stop)  # before it is written down: a run killed in between judges again
+        self._keep()
+        trainer.keep_only({state.best.stop, trainer.newest_step()})
+
+    def _compared(self, segment: Segment, mined: MinedSet | None, began: float) -> Round:
+        spec = self._recipe.evaluation
+        evaluation = self._evaluate(segment.stop)
+        best = Evaluation.load(self._evaluation_file(self._state.best.stop))
+        compared = evaluation.compare(best, seed=self._recipe.seed)
+        change = compared.of(spec.decisive)
+        audit = mined.audit() if mined is not None else None
+        return Round(
+            regime=self._regimes[segment.regime].name,
+            start=segment.start,
+            stop=segment.stop,
+            set_version=mined.version if mined is not None else None,
+            negatives=len(mined.negatives) if mined is not None else 0,
+            mean_margin=audit.mean_margin if audit is not None else None,
+            inverted=audit.inverted_share if audit is not None else None,
+            failed_gates=[gate.name for gate in audit.gates if gate.status == "fail"] if audit is not None else [],
+            measures=evaluation.means,
+            delta=change.delta,
+            interval=change.interval,
+            p_value=change.p_value,
+            outcome=_outcome(compared, self._recipe),
+            seconds=round(time.perf_counter() - began, 2),
+        )
+
+    def _evaluate(self, step: int) -> Evaluation:
+        """The student as it is now on the held-out queries, which is also written down."""
+        evaluation = evaluate(
+            self._trainer.model, self._held_out, measures=self._recipe.evaluation.measures, progress=self._progress
+        )
+        file = self._evaluation_file(step)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        evaluation.save(file)
+        return evaluation
+
+    def _evaluation_file(self, step: int) -> Path:
+        return self._folder / "evaluations" / f"step-{step}.parquet"
+
+    def _open_set(self, version: str) -> MinedSet:
+        return MinedSet(self._folder / "sets" / version, self._collection)
+
+    def _finish(self) -> None:
+        """Put the best model into model/, with what it was made of."""
+        trainer, state = self._trainer, self._state
+        if trainer.is_main:
+            trainer.load(state.best.stop)
+            model = self._folder / "model"
+            partial = model.with_name(".model")
+            shutil.rmtree(partial, ignore_errors=True)
+            trainer.model.save(str(partial))
+            lineage = {
+                "run": state.version,
+                "sets": state.set_versions,
+                "evaluation": state.best.measures,
+                "before": state.rounds[0].measures,
+                "after_steps": state.best.stop,
+                **state.facts,
+            }
+            (partial / "foolsgold.json").write_text(json.dumps(lineage, indent=2) + "\n", encoding="utf-8")
+            shutil.rmtree(model, ignore_errors=True)
+            partial.rename(model)
+            trainer.keep_only(set())
+            shutil.rmtree(self._folder / "student", ignore_errors=True)
+            state.is_finished = True
+            state.save(self._folder)
+        trainer.wait_for_everyone()
+
+
+def regimes_of(recipe: Recipe) -> list[RegimeSpec]:
+    """The schedule; without one, the recipe's own way of mining from the first epoch to the last."""
+    if recipe.schedule:
+        return recipe.schedule
+    return [RegimeSpec.model_validate({"name": "all", "from": 0, "to": recipe.student.epochs or 1.0, "mode": {}})]
+
+
+def negatives_of(regime: RegimeSpec, recipe: Recipe) -> int:
+    """How many negatives a row has in a regime."""
+    return recipe.student.negatives if regime.n is None else regime.n
+
+
+def _stretch(regime: RegimeSpec, recipe: Recipe, trainer: SegmentTrainer) -> Stretch:
+    again = recipe.remine if regime.mines_with_student else None
+    return Stretch(regime.from_, regime.to, None if again is None else again.steps(trainer.steps_per_epoch))
+
+
+def _parts(recipe: Recipe, given: Any, progress: Progress) -> tuple[Collection, Collection]:
+    """What to train on and what to evaluate on, of which the first holds no query of the second."""
+    source = recipe.collection if given is None else given
+    if source is None:
+        raise CollectionError("no collection: give one, or a recipe with a `collection` section")
+    spec = recipe.evaluation
+    whole = load_collection(source, progress=progress)
+    if spec.split is not None:
+        if not isinstance(source, str | CollectionSpec):
+            raise CollectionError(
+                "evaluation.split names a split, but the collection is in memory and has only one; leave split out, "
+                "and part of the queries are held out"
+            )
+        held_out = load_collection(source, split=spec.split, progress=progress)
+        train = whole
+    else:
+        chosen = whole.held_out(spec.held_out)
+        if not chosen.any() or chosen.all():
+            raise CollectionError(
+                f"{whole.name}: evaluation.held_out: {spec.held_out:g} of {len(whole.queries):,} queries leaves "
+                f"none to {'train' if chosen.all() else 'evaluate'} on; name another share, or a split"
+            )
+        of_whole = whole.spec
+        train, held_out = (
+            whole.with_queries(
+                np.flatnonzero(rows),
+                None if of_whole is None else {**of_whole, "part": part, "held_out": spec.held_out},
+            )
+            for rows, part in ((~chosen, "train"), (chosen, "held_out"))
+        )
+    if spec.limit is not None and len(held_out.queries) > spec.limit:
+        held_out = held_out.with_queries(np.arange(spec.limit))
+    return train, held_out
+
+
+def _version_of(facts: Mapping[str, Any]) -> str:
+    """A hash of what a run depends on, not of where its collection lies."""
+    recipe = {name: value for name, value in facts["recipe"].items() if name != "collection"}
+    digests = [facts[name]["digest"] for name in ("collection", "held_out")]
+    text = json.dumps([recipe, digests, facts["student"]["fingerprint"]], sort_keys=True, default=str)
+    return sha256(text.encode()).hexdigest()[:12]
+
+
+def _mask_false_negatives(known: KnownPositives, mined: MinedSet) -> None:
+    """From now on, what the teacher holds for positives of a query is no negative of it in any batch."""
+    found = mined.relabelled
+    queries, documents = found["query_id"].to_pylist(), found["doc_id"].to_pylist()
+    query_row, doc_row = mined.collection.queries.find(queries), mined.collection.documents.find(documents)
+    known.add(
+        np.array([query_row[query] for query in queries], dtype=np.int64),
+        np.array([doc_row[document] for document in documents], dtype=np.int64),
+    )
+
+
+def _outcome(compared: Comparison, recipe: Recipe) -> Outcome:
+    spec = recipe.evaluation
+    change = compared.of(spec.decisive)
+    if change.delta > 0:
+        return "best"
+    if not compared.is_significant_drop(spec.decisive, alpha=spec.significance):
+        return "kept"
+    outcomes: dict[str, Outcome] = {"stop": "stopped", "rollback": "rolled back", "continue": "worse"}
+    return outcomes[spec.on_regression]
+
+
+def _say(one: Round, decisive: str) -> None:
+    for gate in one.failed_gates:
+        log.warning("regime %s: the audit's gate %s fails; see the set's report", one.regime, gate)
+    level = logging.WARNING if one.outcome in ("worse", "rolled back", "stopped") else logging.INFO
+    log.log(
+        level, "regime %s, step %d: %s %.4f (%+.4f, p = %.3f): %s",
+        one.regime, one.stop, decisive, one.measures[decisive], one.delta, one.p_value, one.outcome,
+    )  # fmt: skip

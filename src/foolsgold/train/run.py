@@ -1,0 +1,110 @@
+"""A run of training on disk: what it is made of, and a record of every round, written as soon as it is known.
+
+`runs/<id>/` holds run.json, sets/ (the mined sets), evaluations/ (per query), checkpoints/ while it lasts, and at the
+end model/ (the best one, with foolsgold.json) and report.html. The id is a hash of all that the run depends on, so that
+the same command finds the same run, and goes on with it where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from foolsgold.errors import TrainingError
+
+Outcome = Literal["start", "best", "kept", "worse", "rolled back", "stopped"]
+
+
+@dataclass(frozen=True)
+class Round:
+    """One segment of training, after its evaluation; the first is the student before training.
+
+    start, stop: steps. set_version: the mined set it was trained on, None for in-batch negatives only.
+    negatives: of that set. mean_margin, inverted, failed_gates: its audit; None without teacher scores.
+    measures: mean over the held-out queries. delta, interval, p_value: of the decisive measure against the best model
+    before, 95 % bootstrap interval and paired randomisation test; None for the first.
+    outcome: best (of all so far), kept (no better, but not significantly worse), worse (significantly, and kept as the
+    recipe says), rolled back, stopped (rolled back, and the end).
+    """
+
+    regime: str
+    start: int
+    stop: int
+    set_version: str | None
+    negatives: int
+    mean_margin: float | None
+    inverted: float | None
+    failed_gates: list[str]
+    measures: dict[str, float]
+    delta: float | None
+    interval: tuple[float, float] | None
+    p_value: float | None
+    outcome: Outcome
+    seconds: float
+
+
+@dataclass
+class RunState:
+    """What run.json holds. facts: recipe, collection, student, libraries, as the manifest of a mined set has them."""
+
+    version: str
+    facts: dict[str, Any]
+    rounds: list[Round] = field(default_factory=list)
+    curve: list[tuple[int, float]] = field(default_factory=list)
+    is_finished: bool = False
+
+    @property
+    def best(self) -> Round:
+        """The round whose model is the best so far."""
+        return next(one for one in reversed(self.rounds) if one.outcome in ("start", "best"))
+
+    @property
+    def set_versions(self) -> list[str]:
+        """Every mined set that the best model was trained on, in order, each once.
+
+        What came after the model that training went back to is not among them.
+        """
+        kept: list[Round] = []
+        for one in self.rounds:
+            if one.outcome in ("rolled back", "stopped"):
+                kept = kept[: 1 + max(i for i, other in enumerate(kept) if other.outcome in ("start", "best"))]
+            else:
+                kept.append(one)
+        upto = kept[: 1 + max(i for i, other in enumerate(kept) if other.outcome in ("start", "best"))]
+        return list(dict.fromkeys(one.set_version for one in upto if one.set_version is not None))
+
+    def save(self, folder: Path) -> None:
+        """Write run.json, whole or not at all."""
+        text = json.dumps(asdict(self), indent=2, ensure_ascii=False)
+        partial = folder / ".run.json"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            partial.write_text(text + "\n", encoding="utf-8")
+            os.replace(partial, folder / "run.json")
+        except OSError as error:
+            raise TrainingError(f"{folder}: cannot write the run here ({error}); name another --out") from None
+
+    @classmethod
+    def load(cls, folder: Path) -> RunState:
+        """Read run.json.
+
+        Raises:
+            TrainingError: there is none, or it cannot be read.
+        """
+        try:
+            values = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+            rounds = [
+                Round(**{**one, "interval": tuple(one["interval"]) if one["interval"] else None})
+                for one in values.pop("rounds")
+            ]
+            curve = [(int(step), float(loss)) for step, loss in values.pop("curve")]
+            return cls(rounds=rounds, curve=curve, **values)
+        except FileNotFoundError:
+            raise TrainingError(f"{folder}: no run of training is here (run.json is missing)") from None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise TrainingError(
+                f"{folder}: run.json cannot be read ({error}); train again into another --out"
+            ) from None

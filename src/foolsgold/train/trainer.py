@@ -1,0 +1,250 @@
+"""sentence-transformers' own trainer, stopped and continued: a segment of the schedule is one call of `train_to`.
+
+Each call ends with a checkpoint and each but the first begins from one, so that a run that was killed and goes on does
+nothing that a run in one piece does not do.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import broadcast_object_list
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from foolsgold.errors import TrainingError
+from foolsgold.progress import SILENT, Progress
+from foolsgold.recipe import Recipe, StudentSpec
+from foolsgold.train.rows import TrainingRows
+
+_CURVE = 200  # points of the loss curve, about
+_OF_THE_RUN = (
+    "scheduler.pt",
+    "trainer_state.json",
+    "training_args.bin",
+)  # and rng_state*: of the step, not the weights
+_OPTIMIZER = "optimizer.pt"
+_STATE = "trainer_state.json"
+_LONG = 86_400  # seconds that other processes wait while one mines
+
+_TRANSFORMER_RATE, _ADAPTER_RATE, _STATIC_RATE = 2e-5, 2e-4, 1e-2
+
+
+class SegmentTrainer:
+    """Trains a student on rows up to a given step, as often as asked.
+
+    epochs: of the whole schedule, which the learning rate falls over. folder: where checkpoints go.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        student: SentenceTransformer,
+        loss: torch.nn.Module,
+        rows: TrainingRows,
+        batch_sampler: Any,
+        *,
+        epochs: float,
+        folder: Path,
+        callbacks: Sequence[TrainerCallback] = (),
+    ) -> None:
+        self.folder = folder
+        self.rows = rows
+        spec = recipe.student
+        arguments = _arguments(spec, student, recipe.seed, folder)
+        arguments.batch_sampler = batch_sampler
+        arguments.prompts = rows.prompts(student.prompts.get("query"), student.prompts.get("document"))
+        self._pause = _Pause(rows, spec.checkpoint_every)
+        self._trainer = _Trainer(
+            model=student,
+            args=arguments,
+            train_dataset=rows.dataset,
+            loss=loss,
+            callbacks=[self._pause, *callbacks],
+        )
+        batches = len(self._trainer.get_train_dataloader())
+        if batches == 0:
+            raise TrainingError(
+                f"{len(rows):,} rows are fewer than one batch of {spec.batch_size}; set student.batch_size lower"
+            )
+        self.steps_per_epoch = math.ceil(batches / spec.gradient_accumulation)
+        self.total_steps = max(1, round(self.steps_per_epoch * epochs))
+        self._pause.steps_per_epoch = self.steps_per_epoch
+        arguments.max_steps = self.total_steps
+        arguments.warmup_steps = round(spec.warmup * self.total_steps)
+        arguments.logging_steps = max(1, self.total_steps // _CURVE)
+
+    @property
+    def model(self) -> SentenceTransformer:
+        """The student as it is now."""
+        return self._trainer.model
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process is the one that mines, evaluates and writes."""
+        return bool(self._trainer.is_world_process_zero())
+
+    def shared(self, value: Any) -> Any:
+        """The value that the main process gives, in every process."""
+        return broadcast_object_list([value])[0]
+
+    def train_to(self, step: int, progress: Progress = SILENT) -> None:
+        """Train until that step is done; from the newest checkpoint, or if there is none from the student as given."""
+        newest = self.newest_step()
+        if newest >= step:
+            self.load(newest)
+            return
+        if newest == 0 and self.is_main:
+            self.model.save(str(self.checkpoint(0)))  # what a first regime that fails goes back to
+        self.wait_for_everyone()
+        self._trainer.optimizer = self._trainer.lr_scheduler = None  # of the last call; the checkpoint has both
+        self._pause.at = step
+        with progress.stage("train", step - newest) as self._pause.advance:
+            self._trainer.train(resume_from_checkpoint=str(self.checkpoint(newest)) if newest else None)
+        self.wait_for_everyone()
+
+    def checkpoint(self, step: int) -> Path:
+        """The folder of the checkpoint at a step."""
+        return self.folder / f"checkpoint-{step}"
+
+    def newest_step(self) -> int:
+        """The step of the newest whole checkpoint, 0 if there is none."""
+        return max((step for step in self._steps() if _is_whole(self.checkpoint(step))), default=0)
+
+    def load_newest(self) -> None:
+        """Put the weights that training goes on from into the student: those of a run that was stopped, for one."""
+        if (newest := self.newest_step()) > 0:
+            self.load(newest)
+
+    def load(self, step: int) -> None:
+        """Put the weights of a checkpoint into the student."""
+        self._trainer._load_from_checkpoint(str(self.checkpoint(step)))
+
+    def roll_back(self, step: int) -> None:
+        """Make the newest checkpoint one of the weights of an older step, while the learning rate goes on falling.
+
+        The optimizer's memory is that of the older step too; before the first step there is none.
+        """
+        newest = self.newest_step()
+        if self.is_main and newest != step:
+            old, now = self.checkpoint(step), self.checkpoint(newest)
+            groups = torch.load(now / _OPTIMIZER, weights_only=True)["param_groups"]  # has the rate of now
+            memory = torch.load(old / _OPTIMIZER, weights_only=True)["state"] if (old / _OPTIMIZER).is_file() else {}
+            made = now.with_name(f".{now.name}")
+            shutil.rmtree(made, ignore_errors=True)
+            shutil.copytree(old, made, ignore=shutil.ignore_patterns(*_OF_THE_RUN, "rng_state*", _OPTIMIZER))
+            for name in (*_OF_THE_RUN, *(path.name for path in now.glob("rng_state*"))):
+                shutil.copy(now / name, made / name)
+            torch.save({"state": memory, "param_groups": groups}, made / _OPTIMIZER)
+            shutil.rmtree(now)
+            made.rename(now)
+        self.wait_for_everyone()
+        self.load(newest)
+
+    def keep_only(self, steps: set[int]) -> None:
+        """Delete the other checkpoints."""
+        if self.is_main:
+            for step in self._steps():
+                if step not in steps:
+                    shutil.rmtree(self.checkpoint(step), ignore_errors=True)
+
+    def losses(self) -> list[tuple[int, float]]:
+        """(step, training loss) so far, about every half percent of the run."""
+        history = self._trainer.state.log_history
+        return [(int(entry["step"]), entry["loss"]) for entry in history if "loss" in entry]
+
+    def wait_for_everyone(self) -> None:
+        """Return when every process of the run has come here."""
+        self._trainer.accelerator.wait_for_everyone()
+
+    def _steps(self) -> list[int]:
+        names = (path.name.removeprefix("checkpoint-") for path in self.folder.glob("checkpoint-*"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+
+class _Trainer(SentenceTransformerTrainer):
+    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+        """None: it reads the data set to describe it, and foolsgold.json describes the run."""
+        del default_args_dict
+
+
+class _Pause(TrainerCallback):
+    """Ends a call of the trainer at a step, with a checkpoint, and tells the rows which epoch it is."""
+
+    def __init__(self, rows: TrainingRows, checkpoint_every: int | None) -> None:
+        self.at = 0
+        self.steps_per_epoch = 1
+        self.advance: Any = None
+        self._rows = rows
+        self._every = checkpoint_every
+
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        del args, control, kwargs
+        self._rows.set_epoch(state.global_step // self.steps_per_epoch)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> TrainerControl:
+        del args, kwargs
+        self.advance(1)
+        control.should_training_stop = state.global_step >= self.at
+        control.should_save = control.should_training_stop or (
+            self._every is not None and state.global_step % self._every == 0
+        )
+        return control
+
+
+def learning_rate(spec: StudentSpec, student: SentenceTransformer) -> float:
+    """The recipe's, or what is usual for this kind of student."""
+    if spec.learning_rate is not None:
+        return spec.learning_rate
+    if isinstance(student[0], StaticEmbedding):
+        return _STATIC_RATE
+    return _TRANSFORMER_RATE if spec.lora is None else _ADAPTER_RATE
+
+
+def _arguments(
+    spec: StudentSpec, student: SentenceTransformer, seed: int, folder: Path
+) -> SentenceTransformerTrainingArguments:
+    device = student.device.type
+    precision = spec.precision
+    if precision == "auto":
+        precision = "bfloat16" if device == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+    return SentenceTransformerTrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=spec.batch_size,
+        gradient_accumulation_steps=spec.gradient_accumulation,
+        learning_rate=learning_rate(spec, student),
+        weight_decay=spec.weight_decay,
+        bf16=precision == "bfloat16",
+        fp16=precision == "float16",
+        gradient_checkpointing=spec.gradient_checkpointing,
+        use_cpu=device == "cpu",
+        seed=seed % 2**32,
+        data_seed=seed % 2**32,
+        save_strategy="no",  # `_Pause` says when
+        logging_strategy="steps",
+        report_to="none",
+        disable_tqdm=True,
+        dataloader_drop_last=False,
+        ddp_timeout=_LONG,
+        ddp_find_unused_parameters=False,
+    )
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    """Whether a checkpoint was written to its end, which is the trainer's state."""
+    try:
+        json.loads((checkpoint / _STATE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return True
