@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from foolsgold.audit import plots
@@ -15,12 +14,12 @@ from foolsgold.audit.composition import BANDS
 from foolsgold.audit.examples import look
 from foolsgold.audit.margins import Scores, in_unit
 from foolsgold.errors import MinedSetError
+from foolsgold.page import environment
+from foolsgold.page.figures import as_png, as_svg
 from foolsgold.records import Scale
 
 if TYPE_CHECKING:
     from foolsgold.mined_set import MinedSet
-
-_CUT = 420  # characters of a text: about what tells whether it answers a query
 
 
 def write_report(mined: MinedSet, path: Path) -> None:
@@ -52,7 +51,7 @@ def render(mined: MinedSet) -> tuple[str, dict[str, bytes]]:
         limit = manifest["recipe"]["audit"]["min_mean_margin"]
         figures["margins"] = plots.margins_by_source(scores, sources, limit)
         figures["ranks"] = plots.scores_by_rank(evidence.ranks, scores.scale, _thresholds(manifest, scale))
-    page = _environment().get_template("report.html.jinja").render(
+    page = environment(Path(__file__).parent).get_template("report.html.jinja").render(
         version=mined.version,
         manifest=manifest,
         audit=audit,
@@ -65,31 +64,9 @@ def render(mined: MinedSet) -> tuple[str, dict[str, bytes]]:
             sort_keys=False, allow_unicode=True,
         ),
         # matplotlib escapes what it writes into an SVG
-        plots={name: Markup(plots.as_svg(figure, name)) for name, figure in figures.items()},
+        plots={name: Markup(as_svg(figure, name)) for name, figure in figures.items()},
     )  # fmt: skip
-    return page, {name: plots.as_png(figure) for name, figure in figures.items()}
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "percent": lambda share: f"{share:.1%}".replace("%", "\N{NARROW NO-BREAK SPACE}%"),
-        "short": _short,
-        "number": lambda value: "" if value is None else f"{value:,.3g}" if isinstance(value, float) else f"{value:,}",
-    }
-    return environment
-
-
-def _short(text: str, characters: int = _CUT) -> str:
-    """A text on one line and of a length that a page can hold. Its end is cut: it may be a whole book."""
-    flat = " ".join(text[: 4 * characters].split())
-    return flat if len(flat) <= characters and len(text) <= 4 * characters else flat[: characters - 1] + "…"
+    return page, {name: as_png(figure) for name, figure in figures.items()}
 
 
 def _funnel(manifest: dict[str, Any]) -> list[tuple[int, str, int, str]]:

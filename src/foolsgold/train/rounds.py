@@ -310,7 +310,7 @@ class _Loop:
             negatives=len(mined.negatives) if mined is not None else 0,
             mean_margin=audit.mean_margin if audit is not None else None,
             inverted=audit.inverted_share if audit is not None else None,
-            failed_gates=[gate.name for gate in audit.gates if gate.status == "fail"] if audit is not None else [],
+            failed_gates=[gate.name for gate in audit.gates if gate.verdict == "fail"] if audit is not None else [],
             measures=evaluation.means,
             delta=change.delta,
             interval=change.interval,

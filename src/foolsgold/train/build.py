@@ -1,0 +1,110 @@
+"""From a recipe to the trainer of its student: the model, its rows, what orders them into batches, and the loss."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.sampler import BatchSamplers
+from transformers import TrainerCallback
+
+from foolsgold.cache import cache_folder
+from foolsgold.collection import Collection
+from foolsgold.encoding.described import described_encoder
+from foolsgold.encoding.names import fetched, locate
+from foolsgold.encoding.store import encode_all
+from foolsgold.encoding.torch_model import load_model
+from foolsgold.progress import SILENT, Progress
+from foolsgold.recipe import ModelSpec, Recipe
+from foolsgold.train import samplers
+from foolsgold.train.distillation import ListwiseKLLoss, MarginMSELoss
+from foolsgold.train.known import KnownPositives
+from foolsgold.train.losses import CachedMultipleNegativesRankingLoss, MultipleNegativesRankingLoss
+from foolsgold.train.memory_bank import BankCheckpoint, MemoryBankLoss
+from foolsgold.train.rows import TrainingRows
+from foolsgold.train.student import load_student, student_spec
+from foolsgold.train.trainer import SegmentTrainer
+
+
+def build_trainer(
+    recipe: Recipe,
+    collection: Collection,
+    known: KnownPositives | None,
+    *,
+    epochs: float,
+    folder: Path,
+    cache: str | Path | None = None,
+    progress: Progress = SILENT,
+) -> SegmentTrainer:
+    """The trainer of a recipe's student on a collection, before its first step, without mined negatives as yet.
+
+    known: what no loss may count as a negative; None for no masks. epochs: of the whole schedule.
+
+    Raises:
+        FoolsgoldError: the student cannot be loaded or trained. MissingExtra: torch or peft is not installed.
+    """
+    student = load_student(recipe)
+    rows = TrainingRows(collection, seed=recipe.seed, draw=recipe.student.draw)
+    loss = _loss(recipe, student, known)
+    callbacks: list[TrainerCallback] = [BankCheckpoint(loss)] if isinstance(loss, MemoryBankLoss) else []
+    return SegmentTrainer(
+        recipe,
+        student,
+        loss,
+        rows,
+        _batch_sampler(recipe, collection, rows, Path(cache) if cache is not None else cache_folder(), progress),
+        epochs=epochs,
+        folder=folder,
+        callbacks=callbacks,
+    )
+
+
+def _loss(recipe: Recipe, student: SentenceTransformer, known: KnownPositives | None) -> torch.nn.Module:
+    spec = recipe.student
+    common: dict[str, Any] = {"similarity": _similarity(student), "scale": 1 / spec.temperature}
+    ranking = {**common, "known": known, "gather_across_devices": int(os.environ.get("WORLD_SIZE", "1")) > 1}
+    match spec.loss:
+        case "mnr":
+            return MultipleNegativesRankingLoss(student, guide=_guide(recipe), **ranking)
+        case "cached_mnr":
+            return CachedMultipleNegativesRankingLoss(
+                student, mini_batch_size=spec.mini_batch_size, guide=_guide(recipe), **ranking
+            )
+        case "memory_bank":
+            return MemoryBankLoss(student, size=spec.bank_size, momentum=spec.momentum, **ranking)
+        case "margin_mse":
+            return MarginMSELoss(student, **common)
+        case "kl":
+            return ListwiseKLLoss(student, teacher_temperature=spec.teacher_temperature, **common)
+
+
+def _similarity(student: SentenceTransformer) -> str:
+    return "dot" if student.similarity_fn_name in ("dot", "dot_score") else "cosine"
+
+
+def _guide(recipe: Recipe) -> SentenceTransformer | None:
+    name = recipe.student.guide
+    if name is None:
+        return None
+    located = fetched(locate(name))
+    assert located.folder is not None
+    model: SentenceTransformer
+    model, _ = load_model("SentenceTransformer", located.folder, ModelSpec(model=name, device=recipe.student.device))
+    return model
+
+
+def _batch_sampler(recipe: Recipe, collection: Collection, rows: TrainingRows, cache: Path, progress: Progress) -> Any:
+    spec = recipe.student
+    if spec.batches == "random":
+        return BatchSamplers.BATCH_SAMPLER
+    if spec.batches == "no_duplicates":
+        return samplers.no_duplicates(rows)
+    model = recipe.retriever or student_spec(recipe)
+    encoder = described_encoder(model, cache)
+    vectors = encode_all(encoder, collection.queries, "query", cache=cache, progress=progress)
+    return samplers.topics(
+        rows, vectors, n_clusters=spec.topics, clusters_per_batch=spec.topics_per_batch, seed=recipe.seed
+    )
