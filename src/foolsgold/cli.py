@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 import foolsgold
 from foolsgold.commands.audit import audit
 from foolsgold.commands.calibrate import calibrate
-from foolsgold.commands.console import Json, Out, Quiet, log_to_stderr, out, print_json
+from foolsgold.commands.console import Assign, Json, Out, Quiet, assignments, log_to_stderr, out, print_json
 from foolsgold.commands.label import label
 from foolsgold.commands.risk import risk
+from foolsgold.commands.train import train
 from foolsgold.errors import FoolsgoldError, GateFailed, RecipeError
-from foolsgold.recipe import Recipe, read_yaml
+from foolsgold.recipe import Recipe
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -156,9 +156,7 @@ def mine(
     teacher: Annotated[str | None, typer.Option(help="Cross-encoder or other teacher; 'none' for none.")] = None,
     per_query: Annotated[int | None, typer.Option(min=1, help="Negatives a query.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of all sampling.")] = None,
-    assign: Annotated[
-        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Any recipe field; may be repeated.")
-    ] = None,
+    assign: Assign = None,
     to: Out = Path("mined"),
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a gate of the audit fails.")] = False,
     quiet: Quiet = False,
@@ -196,7 +194,7 @@ def mine(
         overrides["select.per_query"] = per_query
     if seed is not None:
         overrides["seed"] = seed
-    overrides |= _assignments(assign or [])
+    overrides |= assignments(assign or [])
     mined = run(recipe=recipe.with_values(overrides), out=to, progress=progress)
     mined.report()
     if as_json:
@@ -253,20 +251,7 @@ app.command()(audit)
 app.command()(risk)
 app.command()(label)
 app.command()(calibrate)
-
-
-def _assignments(pairs: list[str]) -> dict[str, Any]:
-    values = {}
-    for pair in pairs:
-        field, equals, value = pair.partition("=")
-        if not equals or not field:
-            raise RecipeError(f"--set {pair}: write FIELD=VALUE, as in --set decide.negative_below=0.2")
-        try:
-            values[field] = read_yaml(value)
-        except yaml.YAMLError as error:
-            said = " ".join(str(error).split())
-            raise RecipeError(f"--set {pair}: the value is not valid YAML ({said}); quote it if it is a text") from None
-    return values
+app.command()(train)
 
 
 def _summary(mined: foolsgold.MinedSet) -> dict[str, Any]:

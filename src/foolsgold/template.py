@@ -37,6 +37,14 @@ _ABOUT = {
     "decide": "Which scores make a negative, and which a false negative.",
     "select": "Which negatives are taken, and how many.",
     "audit": "Gates on the mined set.",
+    "student": "The model that `foolsgold train` trains, and how; what is null is as for the retriever.",
+    "evaluation": "The held-out queries that decide whether a round of training is kept.",
+    "schedule": (
+        "Regimes of training, by epochs; without any, negatives are mined once, as this recipe says. For example\n"
+        "#   - {name: warmup, from: 0, to: 1, mode: bm25, n: 5}\n"
+        "#   - {name: medium, from: 1, to: 2, mode: dense_ce_0.5, n: 5}\n"
+        "#   - {name: hard, from: 2, to: 4, mode: self_ce_0.3, n: 7}   # self: mined with the student in training"
+    ),
 }
 
 
@@ -67,6 +75,8 @@ def commented_recipe(collection: dict[str, Any]) -> str:
                 for key, source in value.items()
             )
             parts.append(f"# {about}\n{name}:\n{body}")
+        elif "\n" in about:
+            parts.append(f"# {about}\n{_line(name, value, '')}")
         else:
             parts.append(_line(name, value, about))
     return "\n".join(parts)

@@ -61,7 +61,7 @@ class StudentSpec(Stage):
         "auto", description="auto: bfloat16 on a GPU that has it, else float32"
     )
     gradient_checkpointing: bool = Field(False, description="less memory, a third more time")
-    lora: LoraSpec | None = None
+    lora: LoraSpec | None = Field(None, description="train low-rank adapters: true, or {r, alpha, dropout}")
     max_length: int | None = Field(None, ge=1, description="tokens a text is cut to; null: the retriever's")
     query_prompt: str | None = Field(None, description="null: the retriever's, if it trains the same model")
     document_prompt: str | None = Field(None, description="the same")
@@ -164,7 +164,7 @@ class EvaluationSpec(Stage):
     """What decides whether a round of training is kept: judged queries that it is not trained on."""
 
     split: str | None = Field(
-        None, description="a split of the collection, such as dev; null: some of the train queries are held out"
+        None, description="a split of the collection, such as dev; null: some train queries are held out"
     )
     held_out: Fraction = Field(0.1, description="share of the train queries, where no split is named")
     limit: int | None = Field(1000, ge=1, description="queries at most; null: all")
@@ -175,8 +175,7 @@ class EvaluationSpec(Stage):
     )
     on_regression: Literal["stop", "rollback", "continue"] = Field(
         "rollback",
-        description="after a significant drop: back to the best model and stop; back to it, and its set of negatives "
-        "to the end of the regime; or only say so",
+        description="after a significant drop; rollback: to the best model and its negatives until the regime ends",
     )
 
     @model_validator(mode="after")

@@ -24,16 +24,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from foolsgold.collection import Collection, load_collection
+from foolsgold.cache import cache_folder
 from foolsgold.encoding.names import fetched, fingerprint, locate
-from foolsgold.errors import CollectionError, RecipeError
 from foolsgold.evaluate import Comparison, Evaluation, evaluate
-from foolsgold.mine import mine, with_sections
+from foolsgold.mine import mine
 from foolsgold.mined_set import MinedSet
 from foolsgold.progress import SILENT, Progress
-from foolsgold.recipe import CollectionSpec, Recipe, RegimeSpec
-from foolsgold.train.curriculum import Segment, Stretch, mode_sections, segments, with_student
+from foolsgold.recipe import Recipe, RegimeSpec
+from foolsgold.train.curriculum import Segment
 from foolsgold.train.known import KnownPositives
+from foolsgold.train.regimes import (
+    held_out_parts,
+    is_in_batch,
+    mining_recipe,
+    negatives_of,
+    regimes_of,
+    resolved,
+    segments_of,
+)
+from foolsgold.train.report import write_report
 from foolsgold.train.run import Outcome, Round, RunState
 
 if TYPE_CHECKING:
@@ -42,7 +51,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LIBRARIES = ("foolsgold", "numpy", "torch", "transformers", "sentence-transformers")
-_KEPT = "kept"  # the source that hands a set's negatives on to the next
 
 
 @dataclass(frozen=True)
@@ -102,31 +110,26 @@ def train(
     return loop.run()
 
 
-def resolved(recipe: Recipe | Mapping[str, Any] | str | Path, sections: Mapping[str, Any]) -> Recipe:
-    """The recipe that a caller means."""
-    if isinstance(recipe, str | Path):
-        recipe = Recipe.from_yaml(recipe)
-    elif isinstance(recipe, Mapping):
-        recipe = Recipe.build(recipe)
-    return with_sections(recipe, sections)
-
-
 class _Loop:
     def __init__(self, recipe: Recipe, out: str | Path, collection: Any, progress: Progress, cache: Any) -> None:
         from foolsgold.train.student import student_spec
 
         self._progress, self._cache = progress, cache
-        self._collection, self._held_out = _parts(recipe, collection, progress)
+        self._collection, self._held_out = held_out_parts(recipe, collection, progress)
         self._recipe = recipe.with_values({"collection": self._collection.spec})
         self._regimes = regimes_of(recipe)
         self._student_spec = student_spec(recipe)
         for regime in self._regimes:  # a mistake in the last regime must not show after hours
-            self._mining_recipe(regime, "the student", kept=None)
+            mining_recipe(self._recipe, regime, self._student_spec, None)
         student = fetched(locate(self._student_spec.model), with_code=self._student_spec.trust_remote_code)
         facts = {
             "recipe": self._recipe.model_dump(mode="json", by_alias=True),
             "collection": {"name": self._collection.name, "digest": self._collection.digest},
-            "held_out": {"name": self._held_out.name, "digest": self._held_out.digest},
+            "held_out": {
+                "name": f"{self._held_out.name}, {self._held_out.split}",
+                "digest": self._held_out.digest,
+                "queries": len(self._held_out.queries),
+            },
             "student": {"model": self._student_spec.model, "fingerprint": fingerprint(student)},
         }
         self._version = _version_of(facts)
@@ -140,7 +143,7 @@ class _Loop:
             return Trained(self._folder, state)
         self._state = state
         trainer = self._trainer
-        plan = segments([_stretch(regime, self._recipe, trainer) for regime in self._regimes], trainer.steps_per_epoch)
+        plan = segments_of(self._recipe, trainer.steps_per_epoch)
         if not state.rounds:
             self._record_start()
         for segment in plan[len(state.rounds) - 1 :]:
@@ -214,7 +217,7 @@ class _Loop:
         if any(one.outcome == "rolled back" for one in earlier):  # softened: the negatives that were good before
             best = self._state.best.set_version
             return None if best is None else self._open_set(best)
-        if regime.mode == "in_batch":
+        if is_in_batch(regime, self._recipe):
             return None
         if earlier and not regime.mines_with_student:
             last = earlier[-1].set_version
@@ -223,10 +226,14 @@ class _Loop:
         if self._trainer.is_main:
             before = self._open_set(earlier[-1].set_version) if earlier and earlier[-1].set_version else None
             kept = self._kept(before, segment) if before is not None else None
-            recipe = self._mining_recipe(regime, str(self._student_folder(regime)), kept)
-            made = mine(
+            student = self._student_spec.model_copy(update={"model": str(self._student_folder(regime))})
+            recipe = mining_recipe(self._recipe, regime, student, kept)
+            mined = mine(
                 self._collection, recipe, out=self._folder / "sets", progress=self._progress, cache=self._cache
-            ).version
+            )
+            mined.report()
+            self._forget(mined)
+            made = mined.version
         return self._open_set(self._trainer.shared(made))
 
     def _student_folder(self, regime: RegimeSpec) -> Path:
@@ -238,38 +245,17 @@ class _Loop:
             self._trainer.model.save(str(folder))
         return folder
 
-    def _mining_recipe(self, regime: RegimeSpec, student: str, kept: Path | None) -> Recipe:
-        """The recipe of a regime's mining. kept: a run of negatives to keep some of."""
-        model = {**self._student_spec.model_dump(), "model": student, "dtype": "auto"}
-        recipe = self._recipe
-        if isinstance(regime.mode, str):
-            found = regime.short_mode
-            if found.below is not None and recipe.teacher is None:
-                raise RecipeError(
-                    f"schedule.{regime.name}: mode {regime.mode} needs a teacher, and the recipe has none"
-                )
-            sections = mode_sections(found.sources, found.below, recipe.model_dump(), model)
-        else:
-            sections = dict(regime.mode)
-            if "sources" in sections:
-                sections["sources"] = with_student(sections["sources"], model)
-        recipe = with_sections(recipe, {**sections, "student": {}, "schedule": [], "remine": None})
-        n = negatives_of(regime, recipe)
-        if n > recipe.select.per_query:
-            recipe = recipe.with_values({"select.per_query": n, "select.cap": max(n, recipe.select.cap)})
-        if kept is not None and recipe.select.per_query > 1:
-            quota = round(self._overlap * recipe.select.per_query)
-            sources = {**recipe.model_dump()["sources"], _KEPT: {"kind": "run", "path": str(kept), "quota": quota}}
-            recipe = with_sections(recipe, {"sources": sources})
-        return recipe
-
-    @property
-    def _overlap(self) -> float:
-        return self._recipe.remine.overlap if self._recipe.remine is not None else 0.0
+    def _forget(self, mined: MinedSet) -> None:
+        """Delete the embeddings of the student that a set was mined with: no other will ever ask for them."""
+        about = mined.manifest["sources"].get("self")
+        if about is not None:
+            cache = Path(self._cache) if self._cache is not None else cache_folder()
+            shutil.rmtree(cache / "embeddings" / about["fingerprint"], ignore_errors=True)
 
     def _kept(self, before: MinedSet, segment: Segment) -> Path | None:
         """The negatives of the set before as a run that the next mining reads, best first as they were selected."""
-        if self._overlap == 0.0:
+        again = self._recipe.remine
+        if again is None or again.overlap == 0.0:
             return None
         table = before.negatives
         order = np.arange(len(table), 0, -1, dtype=np.float32)
@@ -355,63 +341,12 @@ class _Loop:
             (partial / "foolsgold.json").write_text(json.dumps(lineage, indent=2) + "\n", encoding="utf-8")
             shutil.rmtree(model, ignore_errors=True)
             partial.rename(model)
+            write_report(state, self._folder / "report.html")
             trainer.keep_only(set())
             shutil.rmtree(self._folder / "student", ignore_errors=True)
             state.is_finished = True
             state.save(self._folder)
         trainer.wait_for_everyone()
-
-
-def regimes_of(recipe: Recipe) -> list[RegimeSpec]:
-    """The schedule; without one, the recipe's own way of mining from the first epoch to the last."""
-    if recipe.schedule:
-        return recipe.schedule
-    return [RegimeSpec.model_validate({"name": "all", "from": 0, "to": recipe.student.epochs or 1.0, "mode": {}})]
-
-
-def negatives_of(regime: RegimeSpec, recipe: Recipe) -> int:
-    """How many negatives a row has in a regime."""
-    return recipe.student.negatives if regime.n is None else regime.n
-
-
-def _stretch(regime: RegimeSpec, recipe: Recipe, trainer: SegmentTrainer) -> Stretch:
-    again = recipe.remine if regime.mines_with_student else None
-    return Stretch(regime.from_, regime.to, None if again is None else again.steps(trainer.steps_per_epoch))
-
-
-def _parts(recipe: Recipe, given: Any, progress: Progress) -> tuple[Collection, Collection]:
-    """What to train on and what to evaluate on, of which the first holds no query of the second."""
-    source = recipe.collection if given is None else given
-    if source is None:
-        raise CollectionError("no collection: give one, or a recipe with a `collection` section")
-    spec = recipe.evaluation
-    whole = load_collection(source, progress=progress)
-    if spec.split is not None:
-        if not isinstance(source, str | CollectionSpec):
-            raise CollectionError(
-                "evaluation.split names a split, but the collection is in memory and has only one; leave split out, "
-                "and part of the queries are held out"
-            )
-        held_out = load_collection(source, split=spec.split, progress=progress)
-        train = whole
-    else:
-        chosen = whole.held_out(spec.held_out)
-        if not chosen.any() or chosen.all():
-            raise CollectionError(
-                f"{whole.name}: evaluation.held_out: {spec.held_out:g} of {len(whole.queries):,} queries leaves "
-                f"none to {'train' if chosen.all() else 'evaluate'} on; name another share, or a split"
-            )
-        of_whole = whole.spec
-        train, held_out = (
-            whole.with_queries(
-                np.flatnonzero(rows),
-                None if of_whole is None else {**of_whole, "part": part, "held_out": spec.held_out},
-            )
-            for rows, part in ((~chosen, "train"), (chosen, "held_out"))
-        )
-    if spec.limit is not None and len(held_out.queries) > spec.limit:
-        held_out = held_out.with_queries(np.arange(spec.limit))
-    return train, held_out
 
 
 def _version_of(facts: Mapping[str, Any]) -> str:

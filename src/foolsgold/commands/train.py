@@ -1,0 +1,131 @@
+"""`foolsgold train`: mine, train, evaluate, keep or roll back, mine again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from foolsgold.commands.console import Assign, Json, Quiet, assignments, log_to_stderr, out, print_json
+from foolsgold.recipe import Recipe
+
+if TYPE_CHECKING:
+    from foolsgold.train import Plan, Trained
+
+
+def train(
+    recipe_file: Annotated[Path, typer.Argument(metavar="RECIPE", help="Recipe in YAML, with a student.")],
+    assign: Assign = None,
+    to: Annotated[Path, typer.Option("--out", help="Folder that the run's own folder is made in.")] = Path("runs"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done, after some measured steps.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Train a retriever on what is mined for it: regime by regime, each evaluated, and undone where it makes it worse.
+
+    The same command goes on with a run that was stopped.
+
+    Examples: `foolsgold train recipe.yaml` or
+    `foolsgold train recipe.yaml --set student.loss=kl --set evaluation.split=dev --dry-run`
+    """
+    from foolsgold.train import plan
+    from foolsgold.train import train as run
+
+    progress = log_to_stderr(quiet)
+    recipe = Recipe.from_yaml(recipe_file).with_values(assignments(assign or []))
+    if dry_run:
+        planned = plan(recipe, progress=progress)
+        if as_json:
+            print_json(asdict(planned) | {"seconds": planned.seconds})
+        else:
+            print_plan(planned)
+        return
+    trained = run(recipe, out=to, progress=progress)
+    if as_json:
+        print_json(summary(trained))
+    else:
+        print_trained(trained)
+
+
+def print_trained(trained: Trained) -> None:
+    """The table of a run's rounds, and where the best model is."""
+    decisive = trained.state.facts["recipe"]["evaluation"]["decisive"]
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("regime")
+    for name in ("steps", "set", "negatives", "margin", "inverted", *trained.rounds[0].measures, f"{decisive} change"):
+        table.add_column(name, justify="left" if name == "set" else "right")
+    table.add_column("seconds", justify="right")
+    table.add_column("outcome")
+    for one in trained.rounds:
+        change = ""
+        if one.delta is not None and one.interval is not None:
+            change = f"{one.delta:+.4f} [{one.interval[0]:+.4f}, {one.interval[1]:+.4f}]"
+        table.add_row(
+            one.regime,
+            f"{one.start:,}-{one.stop:,}",
+            one.set_version or "",
+            f"{one.negatives:,}" if one.negatives else "",
+            "" if one.mean_margin is None else f"{one.mean_margin:.2f}",
+            "" if one.inverted is None else f"{one.inverted:.1%}",
+            *(f"{value:.4f}" for value in one.measures.values()),
+            change,
+            f"{one.seconds:,.0f}",
+            one.outcome,
+        )
+    out.print(table)
+    best = trained.state.best
+    if best.outcome == "start":
+        out.print("no round was better than the student before training; the model is that student")
+    out.print(f"best after step {best.stop:,}: {trained.model_path}")
+    out.print(f"report: {trained.path / 'report.html'}")
+
+
+def print_plan(planned: Plan) -> None:
+    """What a run would do."""
+    out.print(
+        f"{planned.rows:,} rows (query, positive) of {planned.queries:,} queries, {planned.documents:,} documents; "
+        f"{planned.held_out:,} held-out queries"
+    )
+    out.print(f"{planned.steps:,} steps, {planned.steps_per_epoch:,} an epoch")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("regime")
+    for name in ("steps", "negatives a row", "minings", "new teacher calls", "training"):
+        table.add_column(name, justify="right")
+    for regime in planned.regimes:
+        calls = regime.teacher_calls
+        table.add_row(
+            regime.name,
+            f"{regime.start:,}-{regime.stop:,}",
+            str(regime.negatives),
+            str(regime.minings),
+            "" if calls is None else f"{calls[0]:,} to {calls[1]:,}",
+            _duration(regime.seconds),
+        )
+    out.print(table)
+    out.print(
+        f"training about {_duration(planned.seconds)} ({planned.seconds_per_step:.2f} s a step without negatives, "
+        "measured); mining and evaluation come on top"
+    )
+
+
+def summary(trained: Trained) -> dict[str, Any]:
+    """A run for machines."""
+    return {
+        "path": str(trained.path),
+        "model": str(trained.model_path),
+        "version": trained.version,
+        "best": asdict(trained.state.best),
+        "sets": trained.state.set_versions,
+        "rounds": [asdict(one) for one in trained.rounds],
+    }
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"

@@ -1,0 +1,156 @@
+"""Losses that teach a student the teacher's scores of a row's own documents: margin_mse and kl.
+
+Labels are those of `labels`, whose scores are logits, or floats as sentence-transformers' losses of the same kind take
+them. A document that the teacher was not asked about (NaN), or that is only there to fill up a row, counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.losses.merged_forward import embed_columns
+from torch import Tensor, nn
+
+from foolsgold.errors import TrainingError
+from foolsgold.train.labels import RowLabels, is_packed
+from foolsgold.train.losses import Features
+from foolsgold.train.similarity import Similarity, similarities
+
+
+class MarginMSELoss(nn.Module):
+    """Squared error of the margin between a positive and a negative (Hofstätter et al., 2020, section 3.1).
+
+    Margins are signed: where the teacher prefers a negative, so does the student. The mean is over all negatives with
+    known scores. similarity, scale: the student's score is scale * similarity, which has to reach the teacher's range:
+    1 for dot products, as in the paper, about 20 for cosines with a teacher of logits.
+
+    in_batch_teacher: scores query rows, int64 (b), and document rows, int64 (m), as float (b, m), in the unit of the
+    teacher; then the loss is that of TAS-B's dual supervision (Hofstätter et al., 2021, section 3.3), L_pair +
+    `in_batch_weight` * L_inBatch, where L_inBatch compares each positive with the documents of the other rows:
+    half the mean over their positives and half the mean over their negatives. The paper's is a ColBERT; a `Guide`'s
+    `similarity`, times what brings it into the teacher's range, is a cheaper one.
+
+    Raises (`forward`):
+        TrainingError: there are no scores in the labels, or no rows for an in_batch_teacher.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        *,
+        similarity: Similarity = "dot",
+        scale: float = 1.0,
+        in_batch_teacher: Callable[[Tensor, Tensor], Tensor] | None = None,
+        in_batch_weight: float = 0.75,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.similarity: Similarity = similarity
+        self.scale = scale
+        self.in_batch_teacher = in_batch_teacher
+        self.in_batch_weight = in_batch_weight
+
+    def forward(self, sentence_features: Features, labels: Tensor | None = None) -> Tensor:
+        """One number. labels: packed, or float: margins (b) or (b, n), or scores (b, 1 + n)."""
+        query, documents = _query_and_documents(self.model, sentence_features)
+        student = self.scale * similarities(query, documents, self.similarity)
+        teacher, counts = _teacher(labels, documents, "margin_mse")
+        margins = teacher if teacher.shape[1] == documents.shape[1] - 1 else teacher[:, :1] - teacher[:, 1:]
+        error = student[:, :1] - student[:, 1:] - margins
+        loss = _mean_square(error, margins.isfinite() & counts[:, 1:])
+        if self.in_batch_teacher is None:
+            return loss
+        if labels is None or not is_packed(labels):
+            raise TrainingError(
+                "margin_mse: in_batch_teacher scores rows, and the labels of this batch have none; make the column "
+                "`label` with foolsgold.train.labels.pack"
+            )
+        return loss + self.in_batch_weight * self._in_batch(query, documents, RowLabels.unpack(labels), counts)
+
+    def _in_batch(self, query: Tensor, documents: Tensor, rows: RowLabels, counts: Tensor) -> Tensor:
+        assert self.in_batch_teacher is not None
+        b, width = documents.shape[:2]
+        student = self.scale * similarities(query, documents.flatten(0, 1), self.similarity)
+        error = (student - self.in_batch_teacher(rows.query, rows.documents.flatten())).view(b, b, width)
+        error = error.diagonal()[0][:, None, None] - error  # of the margin to each other row's document
+        others = ~torch.eye(b, dtype=torch.bool, device=query.device)[:, :, None] & counts
+        positives = _mean_square(error[..., :1], others[..., :1])
+        return (positives + _mean_square(error[..., 1:], others[..., 1:])) / 2
+
+
+class ListwiseKLLoss(nn.Module):
+    """KL(teacher || student) over a row's documents, positive and negatives (Lin et al., 2020, equation 2).
+
+    The student's distribution is softmax(scale * similarity), so that its temperature is 1 / scale; the teacher's is
+    softmax(score / teacher_temperature). The mean is over the rows with at least two known scores; unlike
+    sentence-transformers' DistillKLDivLoss it is not multiplied by the square of the student's temperature.
+
+    Raises (`forward`):
+        TrainingError: there are no scores in the labels.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        *,
+        similarity: Similarity = "cosine",
+        scale: float = 20.0,
+        teacher_temperature: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.similarity: Similarity = similarity
+        self.scale = scale
+        self.teacher_temperature = teacher_temperature
+
+    def forward(self, sentence_features: Features, labels: Tensor | None = None) -> Tensor:
+        """One number. labels: packed, or float scores (b, 1 + n)."""
+        query, documents = _query_and_documents(self.model, sentence_features)
+        student = self.scale * similarities(query, documents, self.similarity)
+        teacher, counts = _teacher(labels, documents, "kl")
+        if teacher.shape != student.shape:
+            raise TrainingError(
+                f"kl: a row has {student.shape[1]} documents and its label {teacher.shape[1]} numbers; give the "
+                "teacher's score of each document, not margins"
+            )
+        counts = counts & teacher.isfinite()
+        usable = counts.sum(dim=1) >= 2  # a softmax over one document says nothing
+        missing = ~counts[usable]
+        wanted = (teacher[usable] / self.teacher_temperature).masked_fill(missing, -torch.inf).log_softmax(dim=1)
+        given = student[usable].masked_fill(missing, -torch.inf).log_softmax(dim=1)
+        divergence = wanted.exp() * (wanted - given).masked_fill(missing, 0.0)
+        # The second term keeps a batch without scores differentiable, as DistributedDataParallel needs it.
+        return divergence.sum() / usable.sum().clamp(min=1) + 0.0 * student.sum()
+
+
+def _query_and_documents(model: nn.Module, sentence_features: Features) -> tuple[Tensor, Tensor]:
+    """float (b, d) and (b, 1 + n, d)."""
+    query, *documents = embed_columns(model, sentence_features)
+    return query, torch.stack(documents, dim=1)
+
+
+def _teacher(labels: Tensor | None, documents: Tensor, loss: str) -> tuple[Tensor, Tensor]:
+    """The teacher's numbers, float (b, 1 + n) scores or (b, n) margins, and which documents count, bool (b, 1 + n)."""
+    b, width = documents.shape[:2]
+    everyone = torch.ones((b, width), dtype=torch.bool, device=documents.device)
+    if labels is None:
+        raise TrainingError(
+            f"{loss} learns from a teacher's scores, and the data has no column `label`; add them there"
+        )
+    if is_packed(labels):
+        rows = RowLabels.unpack(labels)
+        numbers = rows.scores
+        counts = torch.cat([everyone[:, :1], rows.weights > 0], dim=1)
+    else:
+        numbers, counts = labels.reshape(b, -1).to(torch.promote_types(labels.dtype, torch.float32)), everyone
+    if numbers.shape[1] not in (width - 1, width) or counts.shape != everyone.shape:
+        raise TrainingError(
+            f"{loss}: a row has {width} documents and its label {numbers.shape[1]} numbers; give one score a document"
+        )
+    return numbers, counts
+
+
+def _mean_square(error: Tensor, counts: Tensor) -> Tensor:
+    return error.where(counts, 0.0).square().sum() / counts.sum().clamp(min=1)

@@ -1,0 +1,158 @@
+"""Contrastive losses with in-batch negatives that know which documents are no negatives: mnr and cached_mnr.
+
+They take sentence-transformers' place in its trainer. Their labels are rows and weights (see `labels`); without labels
+they are the losses that sentence-transformers has under the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.losses.gradcache import CachedLossMixin, has_static_embedding_input
+from sentence_transformers.base.losses.merged_forward import embed_columns
+from sentence_transformers.util import all_gather, all_gather_with_grad, get_rank, is_dist_initialized
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from foolsgold.errors import TrainingError
+from foolsgold.train.candidates import NOBODYS, log_weights
+from foolsgold.train.guide import Guide
+from foolsgold.train.known import KnownPositives
+from foolsgold.train.labels import RowLabels, is_packed
+from foolsgold.train.similarity import Similarity, similarities
+
+Features = Iterable[dict[str, Tensor]]
+
+
+class MultipleNegativesRankingLoss(nn.Module):
+    """InfoNCE (Henderson et al., 2017, section 4.4; van den Oord et al., 2018): a softmax over the batch's documents.
+
+    The columns are queries, positives and n negatives. A query's documents are its own and those of all other rows. A
+    negative of weight w gets log w added to its logit, for its own query only, and with weight 0 it counts for no query
+    (it repeats a document that is there already). A passage counts once, however many rows have it.
+
+    known: masks the positives of a query wherever they come from. scale: of the similarity, 1 / temperature.
+    guide: masks, own negatives too, what it finds closer than the positive. gather_across_devices: the documents of
+    all processes are negatives; loss and gradients are then those of one process with the whole batch.
+
+    Raises (`forward`):
+        TrainingError: there are masks but no rows in the labels, or rows of another number of negatives.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        *,
+        known: KnownPositives | None = None,
+        scale: float = 20.0,
+        similarity: Similarity = "cosine",
+        guide: Guide | None = None,
+        gather_across_devices: bool = False,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.known = known
+        self.scale = scale
+        self.similarity: Similarity = similarity
+        self.guide = guide
+        self.gather_across_devices = gather_across_devices
+
+    def forward(self, sentence_features: Features, labels: Tensor | None = None) -> Tensor:
+        """The mean over the rows; labels: int64 (b, 3 + 3 n), packed, or anything else, which is not looked at."""
+        return self.losses(self.batch(embed_columns(self.model, sentence_features), labels)).mean()
+
+    def batch(self, columns: list[Tensor], labels: Tensor | None) -> Batch:
+        """What the vectors (b, d) of the columns and the labels say, with the documents of the other processes."""
+        query, documents = columns[0], torch.stack(columns[1:], dim=1)
+        rows = self._row_labels(labels, documents.shape[1] - 1)
+        ids = None
+        if rows is not None:
+            ids = rows.documents.clone()
+            ids[:, 1:][rows.weights == 0] = NOBODYS
+        first = 0
+        if self.gather_across_devices and is_dist_initialized():
+            documents, first = all_gather_with_grad(documents), get_rank() * len(query)
+            ids = all_gather(ids) if ids is not None else None
+        own = torch.arange(first, first + len(query), device=query.device)[:, None] * documents.shape[1]
+        own = own + torch.arange(documents.shape[1], device=query.device)
+        return Batch(query, documents.flatten(0, 1), own, rows, None if ids is None else ids.flatten())
+
+    def losses(self, batch: Batch, some: slice = slice(None)) -> Tensor:
+        """float (b): the loss of each row, or of some of them."""
+        logits = self.scale * similarities(batch.query[some], batch.documents, self.similarity)
+        own, rows = batch.own[some], batch.labels
+        if rows is not None:
+            assert batch.ids is not None
+            logits = logits + log_weights(rows.query[some], own, rows.weights[some], batch.ids, self.known, self.guide)
+        return cross_entropy(logits, own[:, 0], reduction="none")
+
+    def _row_labels(self, labels: Tensor | None, negatives: int) -> RowLabels | None:
+        if labels is not None and is_packed(labels):
+            rows = RowLabels.unpack(labels)
+            if rows.weights.shape[1] != negatives:
+                raise TrainingError(
+                    f"the labels are of {rows.weights.shape[1]} negatives a row and the batch has {negatives}; "
+                    "pack as many document rows as there are columns of documents"
+                )
+            return rows
+        if self.known is not None or self.guide is not None:
+            raise TrainingError(
+                f"{type(self).__name__} masks by row, and the labels of this batch have no rows; make the column "
+                "`label` with foolsgold.train.labels.pack, or leave out known and guide"
+            )
+        return None
+
+
+class Batch(NamedTuple):
+    """b queries and the m documents that each of them is compared with.
+
+    query: float (b, d). documents: float (m, d). own: int64 (b, 1 + n), which of the m are a query's own, its positive
+    first. labels: of the b rows. ids: int64 (m), document rows, `NOBODYS` for a repeated one; None without labels.
+    """
+
+    query: Tensor
+    documents: Tensor
+    own: Tensor
+    labels: RowLabels | None
+    ids: Tensor | None
+
+
+class CachedMultipleNegativesRankingLoss(CachedLossMixin, MultipleNegativesRankingLoss):
+    """The same loss and gradients in the memory of a small batch (Gao et al., GradCache, 2021), a third slower.
+
+    mini_batch_size: texts encoded, and queries compared, at once.
+
+    Raises:
+        TrainingError: the student is a table of token embeddings, whose batches cannot be cut and need not be.
+    """
+
+    def __init__(self, model: SentenceTransformer, *, mini_batch_size: int = 32, **settings: Any) -> None:
+        super().__init__(model, **settings)
+        if has_static_embedding_input(model):
+            raise TrainingError("cached_mnr cannot cut the batches of a static student, which fit as they are; use mnr")
+        self.mini_batch_size = mini_batch_size
+
+    def forward(self, sentence_features: Features, labels: Tensor | None = None) -> Tensor:
+        """The mean over the rows; its backward pass encodes the texts again."""
+        loss: Tensor = self.forward_cached(sentence_features, labels)
+        return loss
+
+    def calculate_loss(
+        self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
+    ) -> Tensor:
+        """The mean over the rows, from vectors in mini-batches; with_backward leaves gradients at those."""
+        batch = self.batch([torch.cat(column) for column in reps], labels)
+        # A leaf takes up the gradients of all parts, so that other processes are sent their share once.
+        leaf = batch._replace(documents=batch.documents.detach().requires_grad_(with_backward))
+        total = torch.zeros((), device=batch.query.device)
+        for begin in range(0, len(batch.query), self.mini_batch_size):
+            part = self.losses(leaf, slice(begin, begin + self.mini_batch_size)).sum() / len(batch.query)
+            if with_backward:
+                part.backward()
+            total = total + part.detach()
+        if with_backward:
+            batch.documents.backward(leaf.documents.grad)
+        return total

@@ -1,0 +1,130 @@
+"""What a recipe says of training, worked out: its regimes, how each is mined, what is trained and evaluated on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from foolsgold.collection import Collection, load_collection
+from foolsgold.errors import CollectionError, RecipeError
+from foolsgold.mine import with_sections
+from foolsgold.progress import Progress
+from foolsgold.recipe import CollectionSpec, ModelSpec, Recipe, RegimeSpec
+from foolsgold.train.curriculum import Segment, Stretch, mode_sections, segments, with_student
+
+_KEPT = "kept"  # the source that hands a set's negatives on to the next
+_DISTILLED = ("margin_mse", "kl")  # losses on the teacher's scores
+
+
+def resolved(recipe: Recipe | Mapping[str, Any] | str | Path, sections: Mapping[str, Any]) -> Recipe:
+    """The recipe that a caller means."""
+    if isinstance(recipe, str | Path):
+        recipe = Recipe.from_yaml(recipe)
+    elif isinstance(recipe, Mapping):
+        recipe = Recipe.build(recipe)
+    return with_sections(recipe, sections)
+
+
+def regimes_of(recipe: Recipe) -> list[RegimeSpec]:
+    """The schedule; without one, the recipe's own way of mining from the first epoch to the last."""
+    if recipe.schedule:
+        return recipe.schedule
+    return [RegimeSpec.model_validate({"name": "all", "from": 0, "to": recipe.student.epochs or 1.0, "mode": {}})]
+
+
+def negatives_of(regime: RegimeSpec, recipe: Recipe) -> int:
+    """How many negatives a row has in a regime."""
+    return recipe.student.negatives if regime.n is None else regime.n
+
+
+def segments_of(recipe: Recipe, steps_per_epoch: int) -> list[Segment]:
+    """The segments of a recipe's schedule."""
+    stretches = []
+    for regime in regimes_of(recipe):
+        again = recipe.remine if regime.mines_with_student else None
+        stretches.append(Stretch(regime.from_, regime.to, None if again is None else again.steps(steps_per_epoch)))
+    return segments(stretches, steps_per_epoch)
+
+
+def is_in_batch(regime: RegimeSpec, recipe: Recipe) -> bool:
+    """Whether a regime has no mined negatives."""
+    return regime.mode == "in_batch" or negatives_of(regime, recipe) == 0
+
+
+def mining_recipe(recipe: Recipe, regime: RegimeSpec, student: ModelSpec, kept: Path | None) -> Recipe:
+    """The recipe of a regime's mining, without the parts on training.
+
+    student: as a model to mine with, for source `self`. kept: a run of negatives of the set before, to keep some of.
+
+    Raises:
+        RecipeError: the regime asks for what the recipe does not have, or gives what the loss cannot be trained on.
+    """
+    model = {**student.model_dump(), "dtype": "auto"}
+    where = f"schedule, regime {regime.name}"
+    if isinstance(regime.mode, str):
+        short = regime.short_mode
+        if short.below is not None and recipe.teacher is None:
+            raise RecipeError(f"{where}: mode {regime.mode} needs a teacher; this recipe has none")
+        if short.below is not None and recipe.teacher is not None and recipe.teacher.scale == "cosine":
+            raise RecipeError(
+                f"{where}: {regime.mode} is a probability, but the teacher gives cosines; write the mode "
+                "as a mapping with its own decide section"
+            )
+        sections = mode_sections(short.sources, short.below, recipe.model_dump(), model)
+    else:
+        sections = dict(regime.mode)
+        if "sources" in sections:
+            sections["sources"] = with_student(sections["sources"], model)
+    n = negatives_of(regime, recipe)
+    in_batch = is_in_batch(regime, recipe)
+    mining = recipe.with_values({"student": {}, "schedule": [], "remine": None, "evaluation": {}})
+    mining = with_sections(mining, {} if in_batch else sections)
+    needs_scores = recipe.student.loss in _DISTILLED or recipe.student.draw == "balanced"
+    if needs_scores and (in_batch or mining.teacher is None):
+        what = f"loss {recipe.student.loss}" if recipe.student.loss in _DISTILLED else "draw: balanced"
+        raise RecipeError(f"{where}: {what} needs negatives with teacher scores; name a mode with a teacher")
+    if n > mining.select.per_query:
+        mining = mining.with_values({"select.per_query": n, "select.cap": max(n, mining.select.cap)})
+    if kept is not None and recipe.remine is not None:
+        quota = round(recipe.remine.overlap * mining.select.per_query)
+        sources = {**mining.model_dump()["sources"], _KEPT: {"kind": "run", "path": str(kept), "quota": quota}}
+        mining = with_sections(mining, {"sources": sources})
+    return mining
+
+
+def held_out_parts(recipe: Recipe, given: Any, progress: Progress) -> tuple[Collection, Collection]:
+    """What to train on and what to evaluate on, of which the first holds no query of the second."""
+    source = recipe.collection if given is None else given
+    if source is None:
+        raise CollectionError("no collection: give one, or a recipe with a `collection` section")
+    spec = recipe.evaluation
+    whole = load_collection(source, progress=progress)
+    if spec.split is not None:
+        if not isinstance(source, str | CollectionSpec):
+            raise CollectionError(
+                "evaluation.split names a split, but the collection is in memory and has only one; leave split out, "
+                "and part of the queries are held out"
+            )
+        held_out = load_collection(source, split=spec.split, progress=progress)
+        train = whole
+    else:
+        chosen = whole.held_out(spec.held_out)
+        if not chosen.any() or chosen.all():
+            raise CollectionError(
+                f"{whole.name}: evaluation.held_out: {spec.held_out:g} of {len(whole.queries):,} queries leaves "
+                f"none to {'train' if chosen.all() else 'evaluate'} on; name another share, or a split"
+            )
+        of_whole = whole.spec
+        train, held_out = (
+            whole.with_queries(
+                np.flatnonzero(rows),
+                None if of_whole is None else {**of_whole, "part": part, "held_out": spec.held_out},
+            )
+            for rows, part in ((~chosen, "train"), (chosen, "held_out"))
+        )
+    if spec.limit is not None and len(held_out.queries) > spec.limit:
+        held_out = held_out.with_queries(np.arange(spec.limit))
+    return train, held_out
