@@ -14,6 +14,7 @@ from foolsgold.commands.audit import audit
 from foolsgold.commands.calibrate import calibrate
 from foolsgold.commands.console import Assign, Json, Out, Quiet, assignments, log_to_stderr, out, print_json
 from foolsgold.commands.label import label
+from foolsgold.commands.log import log
 from foolsgold.commands.risk import risk
 from foolsgold.commands.train import train
 from foolsgold.errors import FoolsgoldError, GateFailed, RecipeError
@@ -252,6 +253,7 @@ app.command()(risk)
 app.command()(label)
 app.command()(calibrate)
 app.command()(train)
+app.command()(log)
 
 
 def _summary(mined: foolsgold.MinedSet) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from foolsgold.train.guide import Guide
 from foolsgold.train.known import KnownPositives
-
-NOBODYS = -1  # in place of the row of a document that is only there to fill up a batch
+from foolsgold.train.labels import NOBODYS
 
 
 def log_weights(

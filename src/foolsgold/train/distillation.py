@@ -74,8 +74,8 @@ class MarginMSELoss(nn.Module):
         b, width = documents.shape[:2]
         student = self.scale * similarities(query, documents.flatten(0, 1), self.similarity)
         error = (student - self.in_batch_teacher(rows.query, rows.documents.flatten())).view(b, b, width)
-        error = error.diagonal()[0][:, None, None] - error  # of the margin to each other row's document
-        others = ~torch.eye(b, dtype=torch.bool, device=query.device)[:, :, None] & counts
+        error = error.diagonal()[0][:, None, None] - error  # of the margin to each row's documents
+        others = ~torch.eye(b, dtype=torch.bool, device=query.device)[:, :, None] & counts & error.isfinite()
         positives = _mean_square(error[..., :1], others[..., :1])
         return (positives + _mean_square(error[..., 1:], others[..., 1:])) / 2
 
@@ -139,13 +139,13 @@ def _teacher(labels: Tensor | None, documents: Tensor, loss: str) -> tuple[Tenso
         raise TrainingError(
             f"{loss} learns from a teacher's scores, and the data has no column `label`; add them there"
         )
-    if is_packed(labels):
+    if is_packed(labels) and labels.shape[1] == 3 * width:
         rows = RowLabels.unpack(labels)
         numbers = rows.scores
         counts = torch.cat([everyone[:, :1], rows.weights > 0], dim=1)
     else:
         numbers, counts = labels.reshape(b, -1).to(torch.promote_types(labels.dtype, torch.float32)), everyone
-    if numbers.shape[1] not in (width - 1, width) or counts.shape != everyone.shape:
+    if numbers.shape[1] not in (width - 1, width):
         raise TrainingError(
             f"{loss}: a row has {width} documents and its label {numbers.shape[1]} numbers; give one score a document"
         )

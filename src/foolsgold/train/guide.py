@@ -65,7 +65,7 @@ class Guide:
         return _rows(self._queries, query) @ _rows(self._documents, document).T
 
     def prefers(self, query: Tensor, document: Tensor, positive: Tensor) -> Tensor:
-        """bool (b, m): which documents, int64 (m), are within the margin of a query's positive, int64 (b), or closer."""
+        """bool (b, m): which documents, int64 (m), are closer than a query's positive, int64 (b), less the margin."""
         queries = _rows(self._queries, query)
         bar = (queries * _rows(self._documents, positive)).sum(dim=1, keepdim=True)
         bar = bar - self._margin * (bar.abs() if self._is_relative else 1.0)

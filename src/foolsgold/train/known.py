@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from foolsgold.collection import Collection
 from foolsgold.records import pair_keys
-
-_NOT_A_DOCUMENT = -1
+from foolsgold.train.labels import NOBODYS
 
 
 class KnownPositives(nn.Module):
@@ -40,14 +39,17 @@ class KnownPositives(nn.Module):
         self.keys = torch.from_numpy(keys).to(self.keys.device)
 
     def forward(self, query: Tensor, document: Tensor) -> Tensor:
-        """bool (b, m): whether each document, int64 (m), is a positive of each query, int64 (b). Rows, -1 for none."""
+        """bool (b, m): whether documents, int64 (m), are positives of queries, int64 (b); rows, `NOBODYS` for none."""
         texts, passages = self.text_of_query[query], self.passages(document)
-        return torch.isin(texts[:, None] << 32 | passages[None, :].clamp(min=0), self.keys) & (passages >= 0)
+        theirs = self.keys[torch.isin(self.keys >> 32, texts)]
+        found = torch.zeros((len(texts), len(passages)), dtype=torch.bool, device=texts.device)
+        some = torch.isin(passages, theirs & 0xFFFFFFFF).nonzero()[:, 0]  # few of the thousands in a memory bank
+        found[:, some] = torch.isin(texts[:, None] << 32 | passages[some], theirs)
+        return found
 
     def passages(self, document: Tensor) -> Tensor:
-        """int64: one number for all documents of one normalised text; -1 stays -1."""
-        found = self.passage_of_document[document.clamp(min=0)]
-        return torch.where(document == _NOT_A_DOCUMENT, document, found)
+        """int64: one number for all documents of one normalised text; `NOBODYS` stays what it is."""
+        return torch.where(document == NOBODYS, document, self.passage_of_document[document.clamp(min=0)])
 
 
 def _whole(rows: npt.NDArray[Any]) -> Tensor:

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from foolsgold.records import FloatArray, IntArray
 
+NOBODYS = -1  # in place of the row of a document that counts for no query
+
 
 class RowLabels(NamedTuple):
     """Of b training rows with n negatives each, as tensors on one device.
@@ -34,6 +36,10 @@ class RowLabels(NamedTuple):
         n = labels.shape[1] // 3 - 1
         query, documents, weights, scores = torch.split(labels, [1, 1 + n, n, 1 + n], dim=1)
         return cls(query[:, 0], documents, _floats(weights), _floats(scores))
+
+    def ids(self) -> Tensor:
+        """int64 (b, 1 + n): document rows, `NOBODYS` for one of weight 0, which repeats a document of its row."""
+        return torch.cat([self.documents[:, :1], self.documents[:, 1:].where(self.weights != 0, NOBODYS)], dim=1)
 
 
 def pack(query: IntArray, documents: IntArray, weights: FloatArray, scores: FloatArray) -> Tensor:

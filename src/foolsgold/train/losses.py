@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from foolsgold.errors import TrainingError
-from foolsgold.train.candidates import NOBODYS, log_weights
+from foolsgold.train.candidates import log_weights
 from foolsgold.train.guide import Guide
 from foolsgold.train.known import KnownPositives
 from foolsgold.train.labels import RowLabels, is_packed
@@ -68,10 +68,7 @@ class MultipleNegativesRankingLoss(nn.Module):
         """What the vectors (b, d) of the columns and the labels say, with the documents of the other processes."""
         query, documents = columns[0], torch.stack(columns[1:], dim=1)
         rows = self._row_labels(labels, documents.shape[1] - 1)
-        ids = None
-        if rows is not None:
-            ids = rows.documents.clone()
-            ids[:, 1:][rows.weights == 0] = NOBODYS
+        ids = None if rows is None else rows.ids()
         first = 0
         if self.gather_across_devices and is_dist_initialized():
             documents, first = all_gather_with_grad(documents), get_rank() * len(query)
@@ -110,7 +107,7 @@ class Batch(NamedTuple):
     """b queries and the m documents that each of them is compared with.
 
     query: float (b, d). documents: float (m, d). own: int64 (b, 1 + n), which of the m are a query's own, its positive
-    first. labels: of the b rows. ids: int64 (m), document rows, `NOBODYS` for a repeated one; None without labels.
+    first. labels: of the b rows, if they have any. ids: int64 (m), as `RowLabels.ids`, None without labels.
     """
 
     query: Tensor
@@ -151,8 +148,8 @@ class CachedMultipleNegativesRankingLoss(CachedLossMixin, MultipleNegativesRanki
         for begin in range(0, len(batch.query), self.mini_batch_size):
             part = self.losses(leaf, slice(begin, begin + self.mini_batch_size)).sum() / len(batch.query)
             if with_backward:
-                part.backward()
+                torch.autograd.backward(part)
             total = total + part.detach()
         if with_backward:
-            batch.documents.backward(leaf.documents.grad)
+            torch.autograd.backward(batch.documents, leaf.documents.grad)
         return total

@@ -1,0 +1,63 @@
+"""`foolsgold log`: what a model was trained on, and what that was mined from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+from rich.tree import Tree
+
+from foolsgold.commands.console import Json, out, print_json
+
+if TYPE_CHECKING:
+    from foolsgold.lineage import Node
+
+
+def log(
+    path: Annotated[Path, typer.Argument(help="A run, a trained model, a mined set, or a folder of those.")] = Path(
+        "runs"
+    ),
+    as_json: Json = False,
+) -> None:
+    """Show where models and mined sets came from: model <- set <- set <- student, with dates and what each brought.
+
+    Example: `foolsgold log runs/`
+    """
+    from foolsgold.lineage import lineage
+
+    nodes = lineage(path)
+    if as_json:
+        print_json([node.to_json() for node in nodes])
+        return
+    for node in nodes:
+        tree = Tree(_line(node))
+        _grow(tree, node)
+        out.print(tree)
+
+
+def _grow(tree: Tree, node: Node) -> None:
+    for before in node.came_from:
+        _grow(tree.add(_line(before)), before)
+
+
+def _line(node: Node) -> Text:
+    facts, said = node.facts, []
+    if "value" in facts:
+        change = facts["value"] - facts["before"]
+        said.append(f"{facts['measure']} {facts['value']:.4f} ({change:+.4f}) after {facts['steps']:,} steps")
+    if facts.get("finished") is False:
+        said.append(f"not finished, {facts['rounds']} rounds done")
+    if facts.get("regimes"):
+        said.append(", ".join(facts["regimes"]))
+    if "negatives" in facts:
+        said.append(f"{facts['negatives']:,} negatives")
+    if facts.get("mean_margin") is not None:
+        said.append(f"mean margin {facts['mean_margin']:.2f}")
+    if facts.get("delta") is not None:
+        said.append(f"brought {facts['delta']:+.4f}")
+    if node.kind == "student":
+        said.append(str(node.path))
+    when = f"{node.created[:16].replace('T', ' ')}  " if node.created else ""
+    return Text.assemble((f"{node.kind} {node.version}", "bold"), "  ", (when, "dim"), "; ".join(said))
