@@ -1,18 +1,31 @@
 """foolsgold: mine hard negatives for dense retrievers, throw back the false ones, prove how good the rest are."""
 
-# `mine` and `calibrate` must be imported here and not when first asked for: importing their modules later would put the
-# modules in the functions' place.
+# `mine`, `calibrate`, `evaluate` and `train` must be imported here and not when first asked for: importing their modules
+# later would put the modules in the functions' place.
 from importlib.metadata import PackageNotFoundError, version
 
 from foolsgold import search
 from foolsgold.calibrate import calibrate
 from foolsgold.collection import Collection, load_collection
 from foolsgold.errors import FoolsgoldError
+from foolsgold.evaluate import evaluate
 from foolsgold.mine import mine
 from foolsgold.mined_set import MinedSet
 from foolsgold.recipe import Recipe
+from foolsgold.train import train
 
-__all__ = ["Collection", "FoolsgoldError", "MinedSet", "Recipe", "calibrate", "load_collection", "mine", "search"]
+__all__ = [
+    "Collection",
+    "FoolsgoldError",
+    "MinedSet",
+    "Recipe",
+    "calibrate",
+    "evaluate",
+    "load_collection",
+    "mine",
+    "search",
+    "train",
+]
 
 try:
     __version__ = version("foolsgold")

@@ -37,6 +37,10 @@ class MinedSetError(FoolsgoldError):
     """A mined set's folder is missing, incomplete, or does not fit the collection it is used with."""
 
 
+class EvaluationError(FoolsgoldError):
+    """A measure that is none, or evaluations that cannot be compared."""
+
+
 class TrainingError(FoolsgoldError):
     """A run of training cannot begin or go on: too few rows, a folder that belongs to another run."""
 

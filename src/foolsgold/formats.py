@@ -58,25 +58,25 @@ def to_dataset(mined: MinedSet, format: Format, *, scores: bool, weights: bool, 
         raise MinedSetError(f"n={n}: only an n-tuple has a fixed number of negatives; {format} has all there are")
     width = int(mined.manifest["recipe"]["select"]["per_query"]) if n is None else n
     collection = mined.collection
-    examples = _examples(mined, collection)
+    found = examples(mined, collection)
     if format == "n-tuple":
-        whole = examples.counts >= max(width, 1)
+        whole = found.counts >= max(width, 1)
         if not whole.all():
             log.warning(
                 "%d of %d (query, positive) rows have fewer than %d negatives and are left out; n=... asks for fewer",
                 np.sum(~whole), len(whole), width,
             )  # fmt: skip
-        examples = examples.keep(whole)
+        found = found.keep(whole)
     elif format != "labeled-pair":
-        examples = examples.keep(examples.counts > 0)
-    if len(examples.query) == 0:
+        found = found.keep(found.counts > 0)
+    if len(found.query) == 0:
         raise MinedSetError(f"{mined.path}: no query has {width if format == 'n-tuple' else 'any'} negatives")
     columns = {"triplet": _triplets, "n-tuple": _tuples, "labeled-pair": _pairs, "labeled-list": _lists}[format]
-    return Dataset(pa.table(columns(examples, collection, width, scores, weights)))
+    return Dataset(pa.table(columns(found, collection, width, scores, weights)))
 
 
 @dataclass(frozen=True)
-class _Examples:
+class Examples:
     """m rows of (query, positive), each with its part [begin, begin + count) of the mined negatives.
 
     query, positive: rows in the collection; first: whether it is its query's first row (with `each` all are);
@@ -93,9 +93,9 @@ class _Examples:
     score: Column
     weight: npt.NDArray[np.float32]
 
-    def keep(self, rows: BoolArray) -> _Examples:
+    def keep(self, rows: BoolArray) -> Examples:
         """The examples of some rows."""
-        return _Examples(
+        return Examples(
             self.query[rows], self.positive[rows], self.positive_score.take(rows), self.first[rows], self.begin[rows],
             self.counts[rows], self.negative, self.score, self.weight,
         )  # fmt: skip
@@ -105,7 +105,8 @@ class _Examples:
         return ranges(self.begin, counts)
 
 
-def _examples(mined: MinedSet, collection: Collection) -> _Examples:
+def examples(mined: MinedSet, collection: Collection) -> Examples:
+    """Each (query, positive) of the collection with the negatives that were mined for it."""
     each = mined.manifest["recipe"]["decide"]["positive_reference"] == "each"
     query, positive = collection.positive_query, collection.positive_rows
     table = mined.negatives
@@ -119,7 +120,7 @@ def _examples(mined: MinedSet, collection: Collection) -> _Examples:
     first = np.ones(len(query), dtype=np.bool_)
     if not each:
         first[1:] = query[1:] != query[:-1]
-    return _Examples(
+    return Examples(
         query=query,
         positive=positive,
         positive_score=_positive_scores(mined, collection),
@@ -144,7 +145,7 @@ def _positive_scores(mined: MinedSet, collection: Collection) -> Column:
     return _column(table["teacher_score"]).take(place)
 
 
-def _triplets(of: _Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
+def _triplets(of: Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
     del width
     negatives = of.flat(of.counts)
     columns = {
@@ -160,7 +161,7 @@ def _triplets(of: _Examples, collection: Collection, width: int, scores: bool, w
     return columns
 
 
-def _tuples(of: _Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
+def _tuples(of: Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
     negatives = of.begin[:, None] + np.arange(width)
     columns = {
         "anchor": _texts(collection.queries, of.query),
@@ -174,7 +175,7 @@ def _tuples(of: _Examples, collection: Collection, width: int, scores: bool, wei
     return columns
 
 
-def _pairs(of: _Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
+def _pairs(of: Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
     del width
     counts = np.where(of.first, of.counts, 0)  # a query's negatives stand once, beside its first positive
     query = np.repeat(of.query, counts + 1)
@@ -190,7 +191,7 @@ def _pairs(of: _Examples, collection: Collection, width: int, scores: bool, weig
     return columns | ({"weight": flat.weights} if weights else {})
 
 
-def _lists(of: _Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
+def _lists(of: Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
     del width
     flat = _Flat(of, of.counts)
     sizes = of.counts + 1
@@ -207,7 +208,7 @@ def _lists(of: _Examples, collection: Collection, width: int, scores: bool, weig
 class _Flat:
     """Each row's positive followed by the first `counts` of its negatives, all rows in one list."""
 
-    def __init__(self, of: _Examples, counts: LongArray) -> None:
+    def __init__(self, of: Examples, counts: LongArray) -> None:
         at = np.cumsum(counts + 1) - (counts + 1)
         is_positive = np.zeros(int((counts + 1).sum()), dtype=np.bool_)
         is_positive[at] = True
@@ -234,7 +235,7 @@ class _Flat:
         )
 
 
-def _interleaved(of: _Examples, row: LongArray, negatives: LongArray) -> pa.Array:
+def _interleaved(of: Examples, row: LongArray, negatives: LongArray) -> pa.Array:
     """Lists [score of the positive of `row`, scores of its `negatives`], one for each of the rows."""
     score = of.score.take(negatives.ravel())
     values = np.column_stack([of.positive_score.values[row], score.values.reshape(negatives.shape)])

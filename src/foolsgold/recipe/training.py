@@ -78,6 +78,8 @@ class StudentSpec(Stage):
     def _fits_together(self) -> Self:
         if self.static and self.lora is not None:
             raise ValueError("lora is for transformers; a static student has only its embeddings to train")
+        if self.loss in ("margin_mse", "kl") and self.guide is not None:
+            raise ValueError(f"guide masks in-batch negatives, and loss {self.loss} has none; leave one of the two out")
         if self.loss in ("margin_mse", "kl") and self.negatives == 0:
             raise ValueError(f"loss {self.loss} compares a positive with negatives; negatives must be at least 1")
         return self

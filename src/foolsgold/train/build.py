@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,23 @@ from transformers import TrainerCallback
 from foolsgold.cache import cache_folder
 from foolsgold.collection import Collection
 from foolsgold.encoding.described import described_encoder
-from foolsgold.encoding.names import fetched, locate
+from foolsgold.encoding.protocol import Role
 from foolsgold.encoding.store import encode_all
-from foolsgold.encoding.torch_model import load_model
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import ModelSpec, Recipe
+from foolsgold.records import FloatArray
 from foolsgold.train import samplers
 from foolsgold.train.distillation import ListwiseKLLoss, MarginMSELoss
+from foolsgold.train.guide import Guide
 from foolsgold.train.known import KnownPositives
 from foolsgold.train.losses import CachedMultipleNegativesRankingLoss, MultipleNegativesRankingLoss
 from foolsgold.train.memory_bank import BankCheckpoint, MemoryBankLoss
 from foolsgold.train.rows import TrainingRows
+from foolsgold.train.similarity import Similarity
 from foolsgold.train.student import load_student, student_spec
 from foolsgold.train.trainer import SegmentTrainer
+
+_Encode = Callable[[ModelSpec, Role], FloatArray]
 
 
 def build_trainer(
@@ -46,32 +51,40 @@ def build_trainer(
     Raises:
         FoolsgoldError: the student cannot be loaded or trained. MissingExtra: torch or peft is not installed.
     """
+    store = Path(cache) if cache is not None else cache_folder()
+
+    def encode(model: ModelSpec, role: Role) -> FloatArray:
+        texts = collection.queries if role == "query" else collection.documents
+        return encode_all(described_encoder(model, store), texts, role, cache=store, progress=progress)
+
     student = load_student(recipe)
     rows = TrainingRows(collection, seed=recipe.seed, draw=recipe.student.draw)
-    loss = _loss(recipe, student, known)
+    loss = _loss(recipe, student, known, encode)
     callbacks: list[TrainerCallback] = [BankCheckpoint(loss)] if isinstance(loss, MemoryBankLoss) else []
     return SegmentTrainer(
         recipe,
         student,
         loss,
         rows,
-        _batch_sampler(recipe, collection, rows, Path(cache) if cache is not None else cache_folder(), progress),
+        _batch_sampler(recipe, rows, encode),
         epochs=epochs,
         folder=folder,
         callbacks=callbacks,
     )
 
 
-def _loss(recipe: Recipe, student: SentenceTransformer, known: KnownPositives | None) -> torch.nn.Module:
+def _loss(
+    recipe: Recipe, student: SentenceTransformer, known: KnownPositives | None, encode: _Encode
+) -> torch.nn.Module:
     spec = recipe.student
     common: dict[str, Any] = {"similarity": _similarity(student), "scale": 1 / spec.temperature}
     ranking = {**common, "known": known, "gather_across_devices": int(os.environ.get("WORLD_SIZE", "1")) > 1}
     match spec.loss:
         case "mnr":
-            return MultipleNegativesRankingLoss(student, guide=_guide(recipe), **ranking)
+            return MultipleNegativesRankingLoss(student, guide=_guide(recipe, encode), **ranking)
         case "cached_mnr":
             return CachedMultipleNegativesRankingLoss(
-                student, mini_batch_size=spec.mini_batch_size, guide=_guide(recipe), **ranking
+                student, mini_batch_size=spec.mini_batch_size, guide=_guide(recipe, encode), **ranking
             )
         case "memory_bank":
             return MemoryBankLoss(student, size=spec.bank_size, momentum=spec.momentum, **ranking)
@@ -81,30 +94,25 @@ def _loss(recipe: Recipe, student: SentenceTransformer, known: KnownPositives | 
             return ListwiseKLLoss(student, teacher_temperature=spec.teacher_temperature, **common)
 
 
-def _similarity(student: SentenceTransformer) -> str:
+def _similarity(student: SentenceTransformer) -> Similarity:
     return "dot" if student.similarity_fn_name in ("dot", "dot_score") else "cosine"
 
 
-def _guide(recipe: Recipe) -> SentenceTransformer | None:
+def _guide(recipe: Recipe, encode: _Encode) -> Guide | None:
     name = recipe.student.guide
     if name is None:
         return None
-    located = fetched(locate(name))
-    assert located.folder is not None
-    model: SentenceTransformer
-    model, _ = load_model("SentenceTransformer", located.folder, ModelSpec(model=name, device=recipe.student.device))
-    return model
+    model = ModelSpec(model=name, device=recipe.student.device)
+    return Guide(encode(model, "query"), encode(model, "document"))
 
 
-def _batch_sampler(recipe: Recipe, collection: Collection, rows: TrainingRows, cache: Path, progress: Progress) -> Any:
+def _batch_sampler(recipe: Recipe, rows: TrainingRows, encode: _Encode) -> Any:
     spec = recipe.student
     if spec.batches == "random":
         return BatchSamplers.BATCH_SAMPLER
     if spec.batches == "no_duplicates":
         return samplers.no_duplicates(rows)
-    model = recipe.retriever or student_spec(recipe)
-    encoder = described_encoder(model, cache)
-    vectors = encode_all(encoder, collection.queries, "query", cache=cache, progress=progress)
+    vectors = encode(recipe.retriever or student_spec(recipe), "query")
     return samplers.topics(
         rows, vectors, n_clusters=spec.topics, clusters_per_batch=spec.topics_per_batch, seed=recipe.seed
     )

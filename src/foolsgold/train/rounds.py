@@ -222,19 +222,22 @@ class _Loop:
         if earlier and not regime.mines_with_student:
             last = earlier[-1].set_version
             return None if last is None else self._open_set(last)
-        made = None
-        if self._trainer.is_main:
-            before = self._open_set(earlier[-1].set_version) if earlier and earlier[-1].set_version else None
-            kept = self._kept(before, segment) if before is not None else None
-            student = self._student_spec.model_copy(update={"model": str(self._student_folder(regime))})
-            recipe = mining_recipe(self._recipe, regime, student, kept)
-            mined = mine(
-                self._collection, recipe, out=self._folder / "sets", progress=self._progress, cache=self._cache
-            )
-            mined.report()
-            self._forget(mined)
-            made = mined.version
-        return self._open_set(self._trainer.shared(made))
+        if self._state.mined is None or self._state.mined[0] != segment.start:
+            made = self._mine(segment, earlier).version if self._trainer.is_main else None
+            self._state.mined = (segment.start, self._trainer.shared(made))
+            self._keep()
+        return self._open_set(self._state.mined[1])
+
+    def _mine(self, segment: Segment, earlier: list[Round]) -> MinedSet:
+        regime = self._regimes[segment.regime]
+        before = earlier[-1].set_version if earlier else None
+        kept = self._kept(self._open_set(before), segment) if before is not None else None
+        student = self._student_spec.model_copy(update={"model": str(self._student_folder(regime))})
+        recipe = mining_recipe(self._recipe, regime, student, kept)
+        mined = mine(self._collection, recipe, out=self._folder / "sets", progress=self._progress, cache=self._cache)
+        mined.report()
+        self._forget(mined)
+        return mined
 
     def _student_folder(self, regime: RegimeSpec) -> Path:
         """Where the student as it is now can be loaded from, for a regime that mines with it."""

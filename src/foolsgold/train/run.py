@@ -48,12 +48,17 @@ class Round:
 
 @dataclass
 class RunState:
-    """What run.json holds. facts: recipe, collection, student, libraries, as the manifest of a mined set has them."""
+    """What run.json holds.
+
+    facts: recipe, collection, student, libraries, as the manifest of a mined set has them. mined: the set that was mined
+    last, and at which step: a run that was stopped later goes on with it.
+    """
 
     version: str
     facts: dict[str, Any]
     rounds: list[Round] = field(default_factory=list)
     curve: list[tuple[int, float]] = field(default_factory=list)
+    mined: tuple[int, str] | None = None
     is_finished: bool = False
 
     @property
@@ -101,7 +106,8 @@ class RunState:
                 for one in values.pop("rounds")
             ]
             curve = [(int(step), float(loss)) for step, loss in values.pop("curve")]
-            return cls(rounds=rounds, curve=curve, **values)
+            mined = values.pop("mined")
+            return cls(rounds=rounds, curve=curve, mined=tuple(mined) if mined else None, **values)
         except FileNotFoundError:
             raise TrainingError(f"{folder}: no run of training is here (run.json is missing)") from None
         except (OSError, ValueError, TypeError, KeyError) as error:

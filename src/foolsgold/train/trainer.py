@@ -17,7 +17,7 @@ import torch
 from accelerate.utils import broadcast_object_list
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from foolsgold.errors import TrainingError
 from foolsgold.progress import SILENT, Progress
@@ -69,6 +69,7 @@ class SegmentTrainer:
             loss=loss,
             callbacks=[self._pause, *callbacks],
         )
+        self._trainer.remove_callback(PrinterCallback)  # progress and the report say it
         batches = len(self._trainer.get_train_dataloader())
         if batches == 0:
             raise TrainingError(
@@ -227,7 +228,6 @@ def _arguments(
         weight_decay=spec.weight_decay,
         bf16=precision == "bfloat16",
         fp16=precision == "float16",
-        gradient_checkpointing=spec.gradient_checkpointing,
         use_cpu=device == "cpu",
         seed=seed % 2**32,
         data_seed=seed % 2**32,
@@ -238,6 +238,7 @@ def _arguments(
         dataloader_drop_last=False,
         ddp_timeout=_LONG,
         ddp_find_unused_parameters=False,
+        **({"gradient_checkpointing": True} if spec.gradient_checkpointing else {}),
     )
 
 

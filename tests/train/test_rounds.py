@@ -1,0 +1,201 @@
+"""The loop: it learns, keeps the best, undoes what harms, and goes on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sentence_transformers", reason="needs the torch extra")
+pytest.importorskip("accelerate", reason="needs the torch extra")
+
+import small_training as small
+
+from foolsgold.errors import CollectionError, RecipeError
+from foolsgold.progress import Advance
+from foolsgold.train import Trained, train
+
+SCHEDULE = [
+    {"name": "warmup", "from": 0, "to": 2, "mode": "random", "n": 1},
+    {"name": "hard", "from": 2, "to": 4, "mode": "bm25", "n": 2},
+]
+_OWN = {"sources": {"self": {"depth": 8}, "bm25": {"depth": 8}}}
+AGAIN = [{"name": "own", "from": 0, "to": 3, "mode": _OWN, "n": 2}]
+
+
+@pytest.fixture
+def student(tmp_path: Path) -> Path:
+    return small.student(tmp_path / "student")
+
+
+def _weights(trained: Trained) -> Any:
+    from safetensors.numpy import load_file
+
+    return load_file(next(trained.model_path.rglob("*.safetensors")))["embedding.weight"]
+
+
+def _train(folder: Path, out: Path, **sections: Any) -> Trained:
+    return train(small.recipe(folder, **sections), out, collection=small.collection())
+
+
+def test_a_curriculum_is_trained_regime_by_regime(student: Path, tmp_path: Path) -> None:
+    trained = _train(student, tmp_path / "runs", schedule=SCHEDULE)
+    assert [one.regime for one in trained.rounds] == ["start", "warmup", "hard"]
+    assert [one.stop for one in trained.rounds][1] * 2 == trained.rounds[2].stop
+    assert trained.state.best.measures["nDCG@10"] > trained.rounds[0].measures["nDCG@10"]
+    assert trained.rounds[1].set_version != trained.rounds[2].set_version
+    assert trained.rounds[1].delta == pytest.approx(
+        trained.rounds[1].measures["nDCG@10"] - trained.rounds[0].measures["nDCG@10"]
+    )
+
+
+def test_the_model_is_the_best_one_and_says_what_it_was_trained_on(student: Path, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    from foolsgold.evaluate import evaluate
+
+    trained = _train(student, tmp_path / "runs", schedule=SCHEDULE)
+    lineage = json.loads((trained.model_path / "foolsgold.json").read_text())
+    assert lineage["sets"] == trained.state.set_versions
+    assert lineage["recipe"]["schedule"][0]["name"] == "warmup"
+    held_out = small.collection()
+    held_out = held_out.with_queries(np.flatnonzero(held_out.held_out(0.25)))
+    again = evaluate(SentenceTransformer(str(trained.model_path), device="cpu"), held_out, measures=("nDCG@10",))
+    assert again.means["nDCG@10"] == pytest.approx(trained.state.best.measures["nDCG@10"], abs=1e-6)
+    page = (trained.path / "report.html").read_text()
+    assert "warmup" in page
+    assert trained.state.set_versions[0] in page
+
+
+def test_the_same_command_finds_the_finished_run(student: Path, tmp_path: Path) -> None:
+    first = _train(student, tmp_path / "runs", schedule=SCHEDULE)
+    written = (first.path / "run.json").stat().st_mtime_ns
+    again = _train(student, tmp_path / "runs", schedule=SCHEDULE)
+    assert again.state == first.state
+    assert (again.path / "run.json").stat().st_mtime_ns == written
+
+
+def test_another_seed_is_another_run(student: Path, tmp_path: Path) -> None:
+    one, other = (_train(student, tmp_path / "runs", schedule=SCHEDULE, seed=seed) for seed in (1, 2))
+    assert one.version != other.version
+    assert not np.array_equal(_weights(one), _weights(other))
+
+
+class _Killed:
+    """A progress that ends the process, as far as the run can tell, after so many steps of training."""
+
+    def __init__(self, after: int) -> None:
+        self._left = after
+
+    @contextmanager
+    def stage(self, name: str, total: int) -> Iterator[Advance]:
+        def advance(steps: int) -> None:
+            self._left -= steps if name == "train" else 0
+            if self._left < 0:
+                raise KeyboardInterrupt
+
+        yield advance
+
+
+@pytest.mark.parametrize("schedule", [SCHEDULE, AGAIN], ids=["curriculum", "self-mining"])
+@pytest.mark.parametrize("after", [1, 7, 13])
+def test_a_run_that_was_killed_ends_as_one_that_was_not(
+    student: Path, tmp_path: Path, schedule: Any, after: int
+) -> None:
+    sections: dict[str, Any] = {"schedule": schedule, "student": {"checkpoint_every": 2}}
+    if schedule is AGAIN:
+        sections["remine"] = {"every": "1 epoch", "overlap": 0.5}
+    whole = _train(student, tmp_path / "whole", **sections)
+    recipe = small.recipe(student, **{**sections, "student": {"checkpoint_every": 2}})
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "killed", collection=small.collection(), progress=_Killed(after))
+    killed = train(recipe, tmp_path / "killed", collection=small.collection())
+    assert [one.set_version for one in killed.rounds] == [one.set_version for one in whole.rounds]
+    np.testing.assert_allclose(_weights(killed), _weights(whole), rtol=0, atol=1e-6)
+    assert [one.measures for one in killed.rounds] == [one.measures for one in whole.rounds]
+
+
+def test_a_round_that_harms_is_undone_and_the_schedule_goes_on_softer(tmp_path: Path) -> None:
+    knows = small.student(tmp_path / "knows", knows=True)
+    trained = _train(knows, tmp_path / "runs", schedule=SCHEDULE, student={"learning_rate": 50.0})
+    assert [one.outcome for one in trained.rounds] == ["start", "rolled back", "rolled back"]
+    assert trained.state.set_versions == []
+    assert np.array_equal(_weights(trained), _weights_of(knows))
+
+
+def test_on_regression_stop_ends_the_run(tmp_path: Path) -> None:
+    knows = small.student(tmp_path / "knows", knows=True)
+    trained = _train(
+        knows,
+        tmp_path / "runs",
+        schedule=SCHEDULE,
+        student={"learning_rate": 50.0},
+        evaluation={"on_regression": "stop"},
+    )
+    assert [one.outcome for one in trained.rounds] == ["start", "stopped"]
+
+
+def test_on_regression_continue_only_says_so_but_never_returns_the_worse_model(tmp_path: Path) -> None:
+    knows = small.student(tmp_path / "knows", knows=True)
+    trained = _train(
+        knows, tmp_path / "runs", schedule=SCHEDULE, student={"learning_rate": 50.0},
+        evaluation={"on_regression": "continue"},
+    )  # fmt: skip
+    assert [one.outcome for one in trained.rounds] == ["start", "worse", "worse"]
+    assert np.array_equal(_weights(trained), _weights_of(knows))
+
+
+def test_after_a_rollback_within_a_regime_its_set_is_not_mined_again(tmp_path: Path) -> None:
+    knows = small.student(tmp_path / "knows", knows=True)
+    trained = _train(
+        knows, tmp_path / "runs", schedule=AGAIN, remine={"every": "1 epoch"}, student={"learning_rate": 50.0}
+    )
+    assert trained.rounds[1].set_version is not None
+    assert [one.set_version for one in trained.rounds[2:]] == [None, None]
+
+
+def test_mining_again_with_the_student_keeps_a_part_of_the_set_before(student: Path, tmp_path: Path) -> None:
+    from foolsgold.mined_set import MinedSet
+
+    trained = _train(student, tmp_path / "runs", schedule=AGAIN, remine={"every": "1 epoch", "overlap": 0.5})
+    versions = [one.set_version for one in trained.rounds[1:]]
+    assert len(set(versions)) == 3
+    collection = small.collection()
+    train_part = collection.with_queries(np.flatnonzero(~collection.held_out(0.25)))
+    before, after = (MinedSet(trained.path / "sets" / str(version), train_part) for version in versions[:2])
+    change = before.diff(after)
+    assert change.kept
+    assert change.added
+    assert "kept" in after.manifest["counts"]["selected_by"]
+
+
+def test_the_embeddings_of_a_student_are_not_left_in_the_store(student: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    train(
+        small.recipe(student, schedule=AGAIN, remine={"every": "1 epoch"}), tmp_path / "runs",
+        collection=small.collection(), cache=cache,
+    )  # fmt: skip
+    assert not list(cache.glob("embeddings/*/*.npy"))
+
+
+def test_a_schedule_that_cannot_be_mined_is_refused_before_anything_is_trained(student: Path, tmp_path: Path) -> None:
+    schedule = [*SCHEDULE, {"name": "late", "from": 4, "to": 5, "mode": "bm25_ce_0.3"}]
+    with pytest.raises(RecipeError, match=r"regime late: mode bm25_ce_0\.3 needs a teacher"):
+        _train(student, tmp_path / "runs", schedule=schedule)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_split_of_a_collection_in_memory_is_refused(student: Path, tmp_path: Path) -> None:
+    with pytest.raises(CollectionError, match="has only one; leave split out"):
+        _train(student, tmp_path / "runs", evaluation={"split": "dev"})
+
+
+def _weights_of(folder: Path) -> Any:
+    from safetensors.numpy import load_file
+
+    return load_file(next(folder.rglob("*.safetensors")))["embedding.weight"]
