@@ -1,7 +1,7 @@
 """foolsgold: mine hard negatives for dense retrievers, throw back the false ones, prove how good the rest are."""
 
-# `mine`, `calibrate`, `evaluate` and `train` must be imported here and not when first asked for: importing their modules
-# later would put the modules in the functions' place.
+# Functions that are called as their modules must be imported here and not when first asked for: importing the modules
+# later would put those in the functions' place.
 from importlib.metadata import PackageNotFoundError, version
 
 from foolsgold import search

@@ -34,6 +34,15 @@ def test_a_regime_that_is_mined_again_is_cut_where_it_is() -> None:
     ]
 
 
+def test_evaluations_cut_without_mining_again() -> None:
+    assert segments([Stretch(0, 2, 10, 5)], 10) == [
+        Segment(0, 5, 0, 0),
+        Segment(5, 10, 0, 0),
+        Segment(10, 15, 0, 1),
+        Segment(15, 20, 0, 1),
+    ]
+
+
 def test_a_regime_too_short_for_a_step_has_no_segment() -> None:
     assert segments([Stretch(0, 0.01, None), Stretch(0.01, 1, None)], 10) == [Segment(0, 10, 1, 0)]
 

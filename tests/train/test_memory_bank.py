@@ -103,6 +103,14 @@ def test_until_the_queue_is_full_it_is_the_in_batch_loss() -> None:
     assert found[3][0] > found[3][1]
 
 
+def test_a_document_that_comes_again_has_the_place_of_its_newest_vector_only() -> None:
+    loss = MemoryBankLoss(TableStudent(13), size=9)
+    for one in (BATCHES[0], BATCHES[0], BATCHES[2]):  # the second and third share document 1
+        loss(*inputs(*one))
+    # 12 went into 9 places: the last three stand where the first three stood.
+    assert loss.bank.ids.tolist() == [9, 2, 3, NOBODYS, 0, 5, NOBODYS, 6, 1]
+
+
 def test_without_gradients_the_bank_is_used_and_stays_as_it_is() -> None:
     loss = MemoryBankLoss(TableStudent(13), size=4)
     for one in BATCHES[:2]:
@@ -216,6 +224,12 @@ def test_a_checkpoint_without_a_bank_lets_it_begin_anew(tmp_path: Path, caplog: 
     assert "the memory bank begins anew" in caplog.text
     assert int(loss.bank.count) == 4
     assert int(loss.bank.encoder.n_averaged) == 2  # once to be the student of step 4, once after the fifth
+
+
+@pytest.mark.parametrize("settings", [{"size": 0}, {"momentum": 1.5}, {"similarity": "cos"}, {"scale": 0.0}])
+def test_settings_that_make_no_loss_are_an_error(settings: Any) -> None:
+    with pytest.raises(TrainingError):
+        MemoryBankLoss(TableStudent(3), **settings)
 
 
 def test_a_bank_of_another_size_is_an_error(tmp_path: Path) -> None:

@@ -54,6 +54,12 @@ def test_a_curriculum_is_trained_regime_by_regime(student: Path, tmp_path: Path)
     )
 
 
+def test_a_regime_can_be_evaluated_more_often_than_it_is_mined(student: Path, tmp_path: Path) -> None:
+    trained = _train(student, tmp_path / "runs", schedule=SCHEDULE, evaluation={"every": "1 epoch"})
+    assert [one.regime for one in trained.rounds[1:]] == ["warmup", "warmup", "hard", "hard"]
+    assert len({one.set_version for one in trained.rounds[1:]}) == 2
+
+
 def test_the_model_is_the_best_one_and_says_what_it_was_trained_on(student: Path, tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 

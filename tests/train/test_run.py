@@ -12,7 +12,7 @@ from foolsgold.train.run import Outcome, Round, RunState
 
 def _round(stop: int, outcome: Outcome, version: str | None = None) -> Round:
     return Round(
-        regime="r", start=0, stop=stop, set_version=version, negatives=0, mean_margin=None, inverted=None,
+        regime="r", mining=0, start=0, stop=stop, set_version=version, negatives=0, mean_margin=None, inverted=None,
         failed_gates=[], measures={"nDCG@10": 0.5}, delta=0.1, interval=(0.0, 0.2), p_value=0.3, outcome=outcome,
         seconds=1.0,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from foolsgold.recipe.recipe import (
     TeacherSpec,
     read_yaml,
 )
-from foolsgold.recipe.training import EvaluationSpec, LoraSpec, RegimeSpec, RemineSpec, StudentSpec
+from foolsgold.recipe.training import EvaluationSpec, LoraSpec, RegimeSpec, RemineSpec, StudentSpec, steps_in
 
 __all__ = [
     "AuditSpec",
@@ -34,4 +34,5 @@ __all__ = [
     "StudentSpec",
     "TeacherSpec",
     "read_yaml",
+    "steps_in",
 ]

@@ -5,14 +5,31 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from foolsgold.recipe.stage import Fraction, Stage
 
 MODE = re.compile(
     r"in_batch|(?P<sources>(random|bm25|dense|self)(\+(random|bm25|dense|self))*)(_ce_(?P<below>0?\.\d+))?"
 )
-EVERY = re.compile(r"(?P<count>\d*\.?\d+) *(?P<unit>epoch|step)s?")
+_EVERY = re.compile(r"(?P<count>\d*\.?\d+) *(?P<unit>epoch|step)s?")
+
+
+def _with_unit(every: str) -> str:
+    found = _EVERY.fullmatch(every)
+    if not found or float(found["count"]) <= 0:
+        raise ValueError(f"{every!r} does not say how often; write 1 epoch or 500 steps")
+    return every
+
+
+Every = Annotated[str, AfterValidator(_with_unit)]
+
+
+def steps_in(every: str, steps_per_epoch: int) -> int:
+    """How many steps an `Every` is, at least 1."""
+    found = _EVERY.fullmatch(every)
+    assert found is not None
+    return max(1, round(float(found["count"]) * (steps_per_epoch if found["unit"] == "epoch" else 1)))
 
 
 class LoraSpec(Stage):
@@ -144,22 +161,8 @@ class RegimeSpec(Stage):
 class RemineSpec(Stage):
     """Mining again while a regime lasts, with the student as it is by then (Xiong et al., ANCE, ICLR 2021)."""
 
-    every: str = Field("1 epoch", description="such as 1 epoch, 0.5 epochs, 500 steps")
+    every: Every = Field("1 epoch", description="such as 1 epoch, 0.5 epochs, 500 steps")
     overlap: Fraction = Field(0.5, description="share of a query's negatives that stay from the set before")
-
-    @field_validator("every")
-    @classmethod
-    def _every_has_a_unit(cls, every: str) -> str:
-        found = EVERY.fullmatch(every)
-        if not found or float(found["count"]) <= 0:
-            raise ValueError(f"{every!r} does not say how often; write 1 epoch or 500 steps")
-        return every
-
-    def steps(self, steps_per_epoch: int) -> int:
-        """How many steps lie between two minings, at least 1."""
-        found = EVERY.fullmatch(self.every)
-        assert found is not None
-        return max(1, round(float(found["count"]) * (steps_per_epoch if found["unit"] == "epoch" else 1)))
 
 
 class EvaluationSpec(Stage):
@@ -170,6 +173,9 @@ class EvaluationSpec(Stage):
     )
     held_out: Fraction = Field(0.1, description="share of the train queries, where no split is named")
     limit: int | None = Field(1000, ge=1, description="queries at most; null: all")
+    every: Every | None = Field(
+        None, description="such as 1 epoch or 500 steps; null: after each regime and each mining only"
+    )
     measures: tuple[str, ...] = ("nDCG@10", "MRR@10", "recall@100")
     decisive: str = Field("nDCG@10", description="the measure that decides")
     significance: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(

@@ -1,7 +1,7 @@
 """A schedule of regimes as segments of training, and a regime's mode as sections of a recipe. Pure: plain values only.
 
-A *segment* is a stretch of steps between two places where something changes: another regime begins, or the negatives
-are mined again with the student as it is by then.
+A *segment* is a stretch of steps between two places where something happens: another regime begins, the negatives are
+mined again with the student as it is by then, or the student is only evaluated.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 DEPTH = 100  # candidates that a source of a short mode gives, where the recipe does not say
@@ -16,16 +17,17 @@ DEPTH = 100  # candidates that a source of a short mode gives, where the recipe 
 
 @dataclass(frozen=True)
 class Stretch:
-    """One regime: epochs [begin, end), and every how many steps it is mined again, None for never."""
+    """One regime: epochs [begin, end), and every how many steps it is mined again and evaluated, None for never."""
 
     begin: float
     end: float
-    remine_steps: int | None
+    remine_steps: int | None = None
+    evaluate_steps: int | None = None
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Steps [start, stop) of training. regime: its place in the schedule; mining: how often it was mined before."""
+    """Steps [start, stop) of training. regime: its place in the schedule; mining: which of its sets, the first is 0."""
 
     start: int
     stop: int
@@ -41,10 +43,12 @@ def segments(stretches: Sequence[Stretch], steps_per_epoch: int) -> list[Segment
     found = []
     for regime, stretch in enumerate(stretches):
         start, end = round(stretch.begin * steps_per_epoch), round(stretch.end * steps_per_epoch)
-        width = stretch.remine_steps or max(end - start, 1)
+        minings = range(start, end, stretch.remine_steps or max(end - start, 1))
+        evaluations = range(start, end, stretch.evaluate_steps or max(end - start, 1))
+        cuts = [*sorted({*minings, *evaluations}), end]
         found += [
-            Segment(begin, min(begin + width, end), regime, mining)
-            for mining, begin in enumerate(range(start, end, width))
+            Segment(begin, stop, regime, (begin - start) // minings.step)
+            for begin, stop in pairwise(cuts)
         ]
     return found
 

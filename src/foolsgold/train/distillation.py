@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from foolsgold.errors import TrainingError
 from foolsgold.train.labels import RowLabels, is_packed
 from foolsgold.train.losses import Features
-from foolsgold.train.similarity import Similarity, similarities
+from foolsgold.train.similarity import Similarity, check_similarity, similarities
 
 
 class MarginMSELoss(nn.Module):
@@ -32,8 +32,9 @@ class MarginMSELoss(nn.Module):
     half the mean over their positives and half the mean over their negatives. The paper's is a ColBERT; a `Guide`'s
     `similarity`, times what brings it into the teacher's range, is a cheaper one.
 
-    Raises (`forward`):
-        TrainingError: there are no scores in the labels, or no rows for an in_batch_teacher.
+    Raises:
+        TrainingError: similarity or scale is none; in `forward`, there are no scores in the labels, or no rows for an
+            in_batch_teacher.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class MarginMSELoss(nn.Module):
         in_batch_weight: float = 0.75,
     ) -> None:
         super().__init__()
+        check_similarity(similarity, scale)
         self.model = model
         self.similarity: Similarity = similarity
         self.scale = scale
@@ -87,8 +89,8 @@ class ListwiseKLLoss(nn.Module):
     softmax(score / teacher_temperature). The mean is over the rows with at least two known scores; unlike
     sentence-transformers' DistillKLDivLoss it is not multiplied by the square of the student's temperature.
 
-    Raises (`forward`):
-        TrainingError: there are no scores in the labels.
+    Raises:
+        TrainingError: similarity or scale is none; in `forward`, there are no scores in the labels.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class ListwiseKLLoss(nn.Module):
         teacher_temperature: float = 1.0,
     ) -> None:
         super().__init__()
+        check_similarity(similarity, scale)
         self.model = model
         self.similarity: Similarity = similarity
         self.scale = scale

@@ -13,7 +13,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.gradcache import CachedLossMixin, has_static_embedding_input
 from sentence_transformers.base.losses.merged_forward import embed_columns
-from sentence_transformers.util import all_gather, all_gather_with_grad, get_rank, is_dist_initialized
+from sentence_transformers.util import get_rank
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -22,7 +22,8 @@ from foolsgold.train.candidates import log_weights
 from foolsgold.train.guide import Guide
 from foolsgold.train.known import KnownPositives
 from foolsgold.train.labels import RowLabels, is_packed
-from foolsgold.train.similarity import Similarity, similarities
+from foolsgold.train.processes import gathered, part_sizes
+from foolsgold.train.similarity import Similarity, check_similarity, similarities
 
 Features = Iterable[dict[str, Tensor]]
 
@@ -36,10 +37,12 @@ class MultipleNegativesRankingLoss(nn.Module):
 
     known: masks the positives of a query wherever they come from. scale: of the similarity, 1 / temperature.
     guide: masks, own negatives too, what it finds closer than the positive. gather_across_devices: the documents of
-    all processes are negatives; loss and gradients are then those of one process with the whole batch.
+    all processes are negatives; the means of loss and gradients over the processes, whose parts need not be equal,
+    are then those of one process with the whole batch.
 
-    Raises (`forward`):
-        TrainingError: there are masks but no rows in the labels, or rows of another number of negatives.
+    Raises:
+        TrainingError: similarity or scale is none; in `forward`, there are masks but no rows in the labels, or rows of
+            another number of negatives.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class MultipleNegativesRankingLoss(nn.Module):
         gather_across_devices: bool = False,
     ) -> None:
         super().__init__()
+        check_similarity(similarity, scale)
         self.model = model
         self.known = known
         self.scale = scale
@@ -62,20 +66,24 @@ class MultipleNegativesRankingLoss(nn.Module):
 
     def forward(self, sentence_features: Features, labels: Tensor | None = None) -> Tensor:
         """The mean over the rows; labels: int64 (b, 3 + 3 n), packed, or anything else, which is not looked at."""
-        return self.losses(self.batch(embed_columns(self.model, sentence_features), labels)).mean()
+        batch = self.batch(embed_columns(self.model, sentence_features), labels)
+        return self.losses(batch).sum() / batch.rows_a_process
 
     def batch(self, columns: list[Tensor], labels: Tensor | None) -> Batch:
         """What the vectors (b, d) of the columns and the labels say, with the documents of the other processes."""
         query, documents = columns[0], torch.stack(columns[1:], dim=1)
         rows = self._row_labels(labels, documents.shape[1] - 1)
-        ids = None if rows is None else rows.ids()
-        first = 0
-        if self.gather_across_devices and is_dist_initialized():
-            documents, first = all_gather_with_grad(documents), get_rank() * len(query)
-            ids = all_gather(ids) if ids is not None else None
+        sizes = part_sizes(documents) if self.gather_across_devices else [len(documents)]
+        first = sum(sizes[: get_rank()]) if len(sizes) > 1 else 0
         own = torch.arange(first, first + len(query), device=query.device)[:, None] * documents.shape[1]
-        own = own + torch.arange(documents.shape[1], device=query.device)
-        return Batch(query, documents.flatten(0, 1), own, rows, None if ids is None else ids.flatten())
+        return Batch(
+            query=query,
+            documents=gathered(documents, sizes).flatten(0, 1),
+            own=own + torch.arange(documents.shape[1], device=query.device),
+            labels=rows,
+            ids=None if rows is None else gathered(rows.ids(), sizes).flatten(),
+            rows_a_process=sum(sizes) / len(sizes),
+        )
 
     def losses(self, batch: Batch, some: slice = slice(None)) -> Tensor:
         """float (b): the loss of each row, or of some of them."""
@@ -108,6 +116,7 @@ class Batch(NamedTuple):
 
     query: float (b, d). documents: float (m, d). own: int64 (b, 1 + n), which of the m are a query's own, its positive
     first. labels: of the b rows, if they have any. ids: int64 (m), as `RowLabels.ids`, None without labels.
+    rows_a_process: what the sum over the b rows is divided by, so that its mean over the processes is that of all rows.
     """
 
     query: Tensor
@@ -115,6 +124,7 @@ class Batch(NamedTuple):
     own: Tensor
     labels: RowLabels | None
     ids: Tensor | None
+    rows_a_process: float
 
 
 class CachedMultipleNegativesRankingLoss(CachedLossMixin, MultipleNegativesRankingLoss):
@@ -146,7 +156,7 @@ class CachedMultipleNegativesRankingLoss(CachedLossMixin, MultipleNegativesRanki
         leaf = batch._replace(documents=batch.documents.detach().requires_grad_(with_backward))
         total = torch.zeros((), device=batch.query.device)
         for begin in range(0, len(batch.query), self.mini_batch_size):
-            part = self.losses(leaf, slice(begin, begin + self.mini_batch_size)).sum() / len(batch.query)
+            part = self.losses(leaf, slice(begin, begin + self.mini_batch_size)).sum() / batch.rows_a_process
             if with_backward:
                 torch.autograd.backward(part)
             total = total + part.detach()

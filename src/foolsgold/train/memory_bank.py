@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import load_model, save_model
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.merged_forward import embed_columns
-from sentence_transformers.util import all_gather, is_dist_initialized
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -21,6 +20,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from foolsgold.errors import TrainingError
 from foolsgold.train.labels import NOBODYS
 from foolsgold.train.losses import Features, MultipleNegativesRankingLoss
+from foolsgold.train.processes import gathered, part_sizes
 
 log = logging.getLogger(__name__)
 
@@ -37,12 +37,17 @@ class MemoryBankLoss(MultipleNegativesRankingLoss):
 
     The trainer's checkpoints hold the bank if `BankCheckpoint(loss)` is among its callbacks. Made for one process, or
     several that each hold the whole model (DistributedDataParallel).
+
+    Raises:
+        TrainingError: as there, or size or momentum is out of range.
     """
 
     def __init__(
         self, model: SentenceTransformer, *, size: int = 16_384, momentum: float = 0.999, **settings: Any
     ) -> None:
         super().__init__(model, **settings)
+        if size < 1 or not 0 <= momentum <= 1:
+            raise TrainingError(f"a memory bank of {size:,} with momentum {momentum}: 1 or more, and from 0 to 1")
         self.bank = MemoryBank(model, size, momentum)
         _follow_after_steps(self)
 
@@ -56,7 +61,7 @@ class MemoryBankLoss(MultipleNegativesRankingLoss):
             vectors = torch.cat([batch.documents, self.bank.vectors.to(batch.documents.dtype)])
             ids = None if batch.ids is None else torch.cat([batch.ids, self.bank.ids])
             batch = batch._replace(documents=vectors, ids=ids)
-        loss = self.losses(batch).mean()
+        loss = self.losses(batch).sum() / batch.rows_a_process
         if torch.is_grad_enabled():
             self.bank.remember(self.model, documents, None if batch.labels is None else batch.labels.ids())
         return loss
@@ -100,10 +105,10 @@ class MemoryBank(nn.Module):
         if int(self.encoder.n_averaged) == 0:
             self.follow(student)
         self.encoder.eval()
-        vectors = torch.stack(embed_columns(self.encoder, documents, separate_first=False), dim=1).flatten(0, 1)
-        rows = torch.full((len(vectors),), NOBODYS, device=vectors.device) if ids is None else ids.flatten()
-        if is_dist_initialized():
-            vectors, rows = all_gather(vectors), all_gather(rows)
+        vectors = torch.stack(embed_columns(self.encoder, documents, separate_first=False), dim=1)
+        rows = vectors.new_full(vectors.shape[:2], NOBODYS, dtype=torch.int64) if ids is None else ids
+        sizes = part_sizes(rows)
+        vectors, rows = gathered(vectors, sizes).flatten(0, 1), gathered(rows, sizes).flatten()
         if ids is not None:
             vectors, rows = vectors[rows != NOBODYS], rows[rows != NOBODYS]
         self._put(vectors[-len(self.ids) :].to(self.vectors.dtype), rows[-len(self.ids) :])

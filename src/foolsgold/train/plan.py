@@ -94,7 +94,7 @@ def plan(
         own = [part for part in parts if part.regime == place]
         steps = sum(part.stop - part.start for part in own)
         n = 0 if is_in_batch(regime, recipe) else negatives_of(regime, recipe)
-        mines = 0 if n == 0 else len(own) if regime.mines_with_student else 1
+        mines = 0 if n == 0 else len({part.mining for part in own})
         calls = None
         if mines and mining.teacher is not None:
             depth = sum(spec.depth for spec in mining.sources.values())

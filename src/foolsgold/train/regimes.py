@@ -12,7 +12,7 @@ from foolsgold.collection import Collection, load_collection
 from foolsgold.errors import CollectionError, RecipeError
 from foolsgold.mine import with_sections
 from foolsgold.progress import Progress
-from foolsgold.recipe import CollectionSpec, ModelSpec, Recipe, RegimeSpec
+from foolsgold.recipe import CollectionSpec, ModelSpec, Recipe, RegimeSpec, steps_in
 from foolsgold.train.curriculum import Segment, Stretch, mode_sections, segments, with_student
 
 _KEPT = "kept"  # the source that hands a set's negatives on to the next
@@ -42,10 +42,16 @@ def negatives_of(regime: RegimeSpec, recipe: Recipe) -> int:
 
 def segments_of(recipe: Recipe, steps_per_epoch: int) -> list[Segment]:
     """The segments of a recipe's schedule."""
-    stretches = []
-    for regime in regimes_of(recipe):
-        again = recipe.remine if regime.mines_with_student else None
-        stretches.append(Stretch(regime.from_, regime.to, None if again is None else again.steps(steps_per_epoch)))
+    every = recipe.evaluation.every
+    stretches = [
+        Stretch(
+            regime.from_,
+            regime.to,
+            steps_in(recipe.remine.every, steps_per_epoch) if recipe.remine and regime.mines_with_student else None,
+            steps_in(every, steps_per_epoch) if every is not None else None,
+        )
+        for regime in regimes_of(recipe)
+    ]
     return segments(stretches, steps_per_epoch)
 
 

@@ -32,7 +32,6 @@ from foolsgold.mined_set import MinedSet
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe, RegimeSpec
 from foolsgold.train.curriculum import Segment
-from foolsgold.train.known import KnownPositives
 from foolsgold.train.regimes import (
     held_out_parts,
     is_in_batch,
@@ -46,6 +45,7 @@ from foolsgold.train.report import write_report
 from foolsgold.train.run import Outcome, Round, RunState
 
 if TYPE_CHECKING:
+    from foolsgold.train.known import KnownPositives
     from foolsgold.train.trainer import SegmentTrainer
 
 log = logging.getLogger(__name__)
@@ -185,6 +185,8 @@ class _Loop:
 
     @cached_property
     def _known(self) -> KnownPositives | None:
+        from foolsgold.train.known import KnownPositives
+
         if not self._recipe.student.masks:
             return None
         known = KnownPositives(self._collection)
@@ -197,8 +199,8 @@ class _Loop:
         began = time.perf_counter()
         if self._trainer.is_main:
             start = Round(
-                regime="start", start=0, stop=0, set_version=None, negatives=0, mean_margin=None, inverted=None,
-                failed_gates=[], measures=self._evaluate(0).means, delta=None, interval=None, p_value=None,
+                regime="start", mining=0, start=0, stop=0, set_version=None, negatives=0, mean_margin=None,
+                inverted=None, failed_gates=[], measures=self._evaluate(0).means, delta=None, interval=None, p_value=None,
                 outcome="start", seconds=round(time.perf_counter() - began, 2),
             )  # fmt: skip
             self._state.rounds.append(start)
@@ -219,7 +221,7 @@ class _Loop:
             return None if best is None else self._open_set(best)
         if is_in_batch(regime, self._recipe):
             return None
-        if earlier and not regime.mines_with_student:
+        if earlier and earlier[-1].mining == segment.mining:
             last = earlier[-1].set_version
             return None if last is None else self._open_set(last)
         if self._state.mined is None or self._state.mined[0] != segment.start:
@@ -293,6 +295,7 @@ class _Loop:
         audit = mined.audit() if mined is not None else None
         return Round(
             regime=self._regimes[segment.regime].name,
+            mining=segment.mining,
             start=segment.start,
             stop=segment.stop,
             set_version=mined.version if mined is not None else None,

@@ -6,7 +6,7 @@ on more often because it has more negatives: a row is a (query, positive), with 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,8 @@ class TrainingRows:
         self.query_rows: IntArray = collection.positive_query
         self.positive_rows: IntArray = collection.positive_rows
         self._seed, self._draw = seed, draw
-        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()  # for workers that outlive an epoch
+        self._epoch = torch.zeros(1, dtype=torch.int64)
+        self._epoch.share_memory_()  # type: ignore[no-untyped-call]  # for workers that outlive an epoch
         self._negatives: _Negatives | None = None
         self.swap(mined, n)
         self.dataset = Dataset.from_dict({"row": np.arange(len(self), dtype=np.int64)})
@@ -130,12 +131,16 @@ class _Transform:
     def __call__(self, batch: dict[str, list[int]]) -> dict[str, list[Any]]:
         return self.rows.batch(np.asarray(batch["row"], dtype=np.int64))
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself: a copy of the data set has the same texts, and the same epoch."""
+        return self
+
 
 class _Negatives:
     """What a mined set has for each row, and n to be drawn of it."""
 
     def __init__(self, mined: MinedSet, collection: Collection, n: int) -> None:
-        scale = mined.manifest["teacher"]["scale"] if mined.manifest["teacher"] else "logit"
+        scale: Scale = mined.manifest["teacher"]["scale"] if mined.manifest["teacher"] else "logit"
         self._of: Examples = examples(mined, collection)
         self._positive_score = _logits(self._of.positive_score, scale)
         self._score = _logits(self._of.score, scale)
@@ -234,7 +239,7 @@ def _logits(scores: Column, scale: Scale) -> FloatArray:
 
 
 def _hashed(parts: _UnsignedArray) -> _UnsignedArray:
-    """uint64 (k, m) to uint64 (m), numbers as good as random: the finaliser of SplitMix64 (Steele et al., OOPSLA 2014)."""
+    """uint64 (k, m) to uint64 (m), numbers as good as random, by SplitMix64 (Steele et al., OOPSLA 2014)."""
     mixed = np.zeros(parts.shape[1:], dtype=np.uint64)
     for part in parts:
         mixed = (mixed ^ part) + np.uint64(0x9E3779B97F4A7C15)

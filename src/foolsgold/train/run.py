@@ -22,7 +22,8 @@ Outcome = Literal["start", "best", "kept", "worse", "rolled back", "stopped"]
 class Round:
     """One segment of training, after its evaluation; the first is the student before training.
 
-    start, stop: steps. set_version: the mined set it was trained on, None for in-batch negatives only.
+    mining: how often the regime was mined before its set. start, stop: steps. set_version: the mined set it was trained
+    on, None for in-batch negatives only.
     negatives: of that set. mean_margin, inverted, failed_gates: its audit; None without teacher scores.
     measures: mean over the held-out queries. delta, interval, p_value: of the decisive measure against the best model
     before, 95 % bootstrap interval and paired randomisation test; None for the first.
@@ -31,6 +32,7 @@ class Round:
     """
 
     regime: str
+    mining: int
     start: int
     stop: int
     set_version: str | None
@@ -50,8 +52,8 @@ class Round:
 class RunState:
     """What run.json holds.
 
-    facts: recipe, collection, student, libraries, as the manifest of a mined set has them. mined: the set that was mined
-    last, and at which step: a run that was stopped later goes on with it.
+    facts: recipe, collection, student, libraries, as the manifest of a mined set has them. mined: at which step a set
+    was mined last, and that set: a run that was stopped later goes on with it.
     """
 
     version: str

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from foolsgold.errors import TrainingError
+
 Similarity = Literal["cosine", "dot"]
 
 
@@ -21,3 +23,11 @@ def similarities(queries: Tensor, documents: Tensor, how: Similarity) -> Tensor:
         if how == "cosine":
             left, right = normalize(left, dim=-1), normalize(right, dim=-1)
         return left @ right.T if right.ndim == 2 else torch.einsum("bd,bkd->bk", left, right)
+
+
+def check_similarity(how: str, scale: float) -> None:
+    """Raise a TrainingError, in place of training with another similarity than was meant."""
+    if how not in ("cosine", "dot"):
+        raise TrainingError(f"similarity: {how!r} is none; cosine or dot")
+    if not scale > 0:
+        raise TrainingError(f"scale: {scale!r} is not above 0; it is 1 / temperature, 20 for example")

