@@ -30,8 +30,9 @@ def log_weights(
     - what `guide` finds at least about as close as the positive.
     """
     passages = documents if known is None else known.passages(documents)
-    blocked = (passages[None, :, None] == passages[own][:, None, :]).any(dim=2)
-    blocked |= ~_first_of_each(passages) | (passages == NOBODYS)
+    blocked = (~_first_of_each(passages) | (passages == NOBODYS)).repeat(len(query), 1)
+    for column in passages[own].T:
+        blocked |= column[:, None] == passages
     blocked.scatter_(1, own, False)
     if known is not None:
         blocked |= known(query, documents)

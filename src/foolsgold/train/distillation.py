@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from foolsgold.errors import TrainingError
 from foolsgold.train.labels import RowLabels, is_packed
 from foolsgold.train.losses import Features
-from foolsgold.train.similarity import Similarity, check_similarity, similarities
+from foolsgold.train.similarity import Similarity, check_similarity, comparable, products
 
 
 class MarginMSELoss(nn.Module):
@@ -56,8 +56,8 @@ class MarginMSELoss(nn.Module):
 
     def forward(self, sentence_features: Features, labels: Tensor | None = None) -> Tensor:
         """One number. labels: packed, or float: margins (b) or (b, n), or scores (b, 1 + n)."""
-        query, documents = _query_and_documents(self.model, sentence_features)
-        student = self.scale * similarities(query, documents, self.similarity)
+        query, documents = _query_and_documents(self.model, sentence_features, self.similarity)
+        student = self.scale * products(query, documents)
         teacher, counts = _teacher(labels, documents, "margin_mse")
         margins = teacher if teacher.shape[1] == documents.shape[1] - 1 else teacher[:, :1] - teacher[:, 1:]
         error = student[:, :1] - student[:, 1:] - margins
@@ -74,7 +74,7 @@ class MarginMSELoss(nn.Module):
     def _in_batch(self, query: Tensor, documents: Tensor, rows: RowLabels, counts: Tensor) -> Tensor:
         assert self.in_batch_teacher is not None
         b, width = documents.shape[:2]
-        student = self.scale * similarities(query, documents.flatten(0, 1), self.similarity)
+        student = self.scale * products(query, documents.flatten(0, 1))
         error = (student - self.in_batch_teacher(rows.query, rows.documents.flatten())).view(b, b, width)
         error = error.diagonal()[0][:, None, None] - error  # of the margin to each row's documents
         others = ~torch.eye(b, dtype=torch.bool, device=query.device)[:, :, None] & counts & error.isfinite()
@@ -110,8 +110,8 @@ class ListwiseKLLoss(nn.Module):
 
     def forward(self, sentence_features: Features, labels: Tensor | None = None) -> Tensor:
         """One number. labels: packed, or float scores (b, 1 + n)."""
-        query, documents = _query_and_documents(self.model, sentence_features)
-        student = self.scale * similarities(query, documents, self.similarity)
+        query, documents = _query_and_documents(self.model, sentence_features, self.similarity)
+        student = self.scale * products(query, documents)
         teacher, counts = _teacher(labels, documents, "kl")
         if teacher.shape != student.shape:
             raise TrainingError(
@@ -128,10 +128,12 @@ class ListwiseKLLoss(nn.Module):
         return divergence.sum() / usable.sum().clamp(min=1) + 0.0 * student.sum()
 
 
-def _query_and_documents(model: nn.Module, sentence_features: Features) -> tuple[Tensor, Tensor]:
-    """float (b, d) and (b, 1 + n, d)."""
+def _query_and_documents(
+    model: nn.Module, sentence_features: Features, similarity: Similarity
+) -> tuple[Tensor, Tensor]:
+    """float (b, d) and (b, 1 + n, d), vectors whose products are similarities."""
     query, *documents = embed_columns(model, sentence_features)
-    return query, torch.stack(documents, dim=1)
+    return comparable(query, similarity), comparable(torch.stack(documents, dim=1), similarity)
 
 
 def _teacher(labels: Tensor | None, documents: Tensor, loss: str) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ from foolsgold.train.guide import Guide
 from foolsgold.train.known import KnownPositives
 from foolsgold.train.labels import RowLabels, is_packed
 from foolsgold.train.processes import gathered, part_sizes
-from foolsgold.train.similarity import Similarity, check_similarity, similarities
+from foolsgold.train.similarity import Similarity, check_similarity, comparable, products
 
 Features = Iterable[dict[str, Tensor]]
 
@@ -71,7 +71,8 @@ class MultipleNegativesRankingLoss(nn.Module):
 
     def batch(self, columns: list[Tensor], labels: Tensor | None) -> Batch:
         """What the vectors (b, d) of the columns and the labels say, with the documents of the other processes."""
-        query, documents = columns[0], torch.stack(columns[1:], dim=1)
+        query = comparable(columns[0], self.similarity)
+        documents = comparable(torch.stack(columns[1:], dim=1), self.similarity)
         rows = self._row_labels(labels, documents.shape[1] - 1)
         sizes = part_sizes(documents) if self.gather_across_devices else [len(documents)]
         first = sum(sizes[: get_rank()]) if len(sizes) > 1 else 0
@@ -87,7 +88,10 @@ class MultipleNegativesRankingLoss(nn.Module):
 
     def losses(self, batch: Batch, some: slice = slice(None)) -> Tensor:
         """float (b): the loss of each row, or of some of them."""
-        logits = self.scale * similarities(batch.query[some], batch.documents, self.similarity)
+        query = batch.query[some]
+        logits = self.scale * products(query, batch.documents)
+        if batch.bank is not None:
+            logits = torch.cat([logits, self.scale * products(query, batch.bank)], dim=1)
         own, rows = batch.own[some], batch.labels
         if rows is not None:
             assert batch.ids is not None
@@ -112,10 +116,11 @@ class MultipleNegativesRankingLoss(nn.Module):
 
 
 class Batch(NamedTuple):
-    """b queries and the m documents that each of them is compared with.
+    """b queries and the documents that each of them is compared with, as vectors whose products are similarities.
 
     query: float (b, d). documents: float (m, d). own: int64 (b, 1 + n), which of the m are a query's own, its positive
     first. labels: of the b rows, if they have any. ids: int64 (m), as `RowLabels.ids`, None without labels.
+    bank: float (k, d), more documents, which have no gradient and no owner; their ids follow those of the others.
     rows_a_process: what the sum over the b rows is divided by, so that its mean over the processes is that of all rows.
     """
 
@@ -125,6 +130,7 @@ class Batch(NamedTuple):
     labels: RowLabels | None
     ids: Tensor | None
     rows_a_process: float
+    bank: Tensor | None = None
 
 
 class CachedMultipleNegativesRankingLoss(CachedLossMixin, MultipleNegativesRankingLoss):
@@ -152,14 +158,15 @@ class CachedMultipleNegativesRankingLoss(CachedLossMixin, MultipleNegativesRanki
     ) -> Tensor:
         """The mean over the rows, from vectors in mini-batches; with_backward leaves gradients at those."""
         batch = self.batch([torch.cat(column) for column in reps], labels)
-        # A leaf takes up the gradients of all parts, so that other processes are sent their share once.
-        leaf = batch._replace(documents=batch.documents.detach().requires_grad_(with_backward))
+        # The cut ends take up the gradients of all parts, so that other processes are sent their share once.
+        ends = [vectors.detach().requires_grad_(with_backward) for vectors in (batch.query, batch.documents)]
+        cut = batch._replace(query=ends[0], documents=ends[1])
         total = torch.zeros((), device=batch.query.device)
         for begin in range(0, len(batch.query), self.mini_batch_size):
-            part = self.losses(leaf, slice(begin, begin + self.mini_batch_size)).sum() / batch.rows_a_process
+            part = self.losses(cut, slice(begin, begin + self.mini_batch_size)).sum() / batch.rows_a_process
             if with_backward:
                 torch.autograd.backward(part)
             total = total + part.detach()
         if with_backward:
-            torch.autograd.backward(batch.documents, leaf.documents.grad)
+            torch.autograd.backward([batch.query, batch.documents], [end.grad for end in ends])
         return total

@@ -21,6 +21,7 @@ from foolsgold.errors import TrainingError
 from foolsgold.train.labels import NOBODYS
 from foolsgold.train.losses import Features, MultipleNegativesRankingLoss
 from foolsgold.train.processes import gathered, part_sizes
+from foolsgold.train.similarity import Similarity, comparable
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class MemoryBankLoss(MultipleNegativesRankingLoss):
         super().__init__(model, **settings)
         if size < 1 or not 0 <= momentum <= 1:
             raise TrainingError(f"a memory bank of {size:,} with momentum {momentum}: 1 or more, and from 0 to 1")
-        self.bank = MemoryBank(model, size, momentum)
+        self.bank = MemoryBank(model, size, momentum, self.similarity)
         _follow_after_steps(self)
 
     def forward(self, sentence_features: Features, labels: Tensor | None = None) -> Tensor:
@@ -58,9 +59,8 @@ class MemoryBankLoss(MultipleNegativesRankingLoss):
         documents = [dict(column) for column in features[1:]]
         batch = self.batch(embed_columns(self.model, features), labels)
         if self.bank.is_full:
-            vectors = torch.cat([batch.documents, self.bank.vectors.to(batch.documents.dtype)])
             ids = None if batch.ids is None else torch.cat([batch.ids, self.bank.ids])
-            batch = batch._replace(documents=vectors, ids=ids)
+            batch = batch._replace(bank=self.bank.vectors.to(batch.query.dtype), ids=ids)
         loss = self.losses(batch).sum() / batch.rows_a_process
         if torch.is_grad_enabled():
             self.bank.remember(self.model, documents, None if batch.labels is None else batch.labels.ids())
@@ -70,7 +70,7 @@ class MemoryBankLoss(MultipleNegativesRankingLoss):
 class MemoryBank(nn.Module):
     """Vectors of the latest documents, and the momentum encoder they are from.
 
-    vectors: float32 (size, d). ids: int64 (size), document rows, `NOBODYS` where a later place has the same document,
+    vectors: float32 (size, d), of unit length where the similarity is cosine. ids: int64 (size), document rows, `NOBODYS` where a later place has the same document,
     or where rows are not known. count: how many were ever put in; they go round.
     """
 
@@ -78,8 +78,9 @@ class MemoryBank(nn.Module):
     ids: Tensor
     count: Tensor
 
-    def __init__(self, model: SentenceTransformer, size: int, momentum: float) -> None:
+    def __init__(self, model: SentenceTransformer, size: int, momentum: float, similarity: Similarity) -> None:
         super().__init__()
+        self._similarity: Similarity = similarity
         dimensions = model.get_embedding_dimension()
         assert dimensions is not None
         # Its first update, before the first batch, makes it equal to the student; so does the first after `empty`.
@@ -106,6 +107,7 @@ class MemoryBank(nn.Module):
             self.follow(student)
         self.encoder.eval()
         vectors = torch.stack(embed_columns(self.encoder, documents, separate_first=False), dim=1)
+        vectors = comparable(vectors, self._similarity)
         rows = vectors.new_full(vectors.shape[:2], NOBODYS, dtype=torch.int64) if ids is None else ids
         sizes = part_sizes(rows)
         vectors, rows = gathered(vectors, sizes).flatten(0, 1), gathered(rows, sizes).flatten()

@@ -200,8 +200,8 @@ class _Loop:
         if self._trainer.is_main:
             start = Round(
                 regime="start", mining=0, start=0, stop=0, set_version=None, negatives=0, mean_margin=None,
-                inverted=None, failed_gates=[], measures=self._evaluate(0).means, delta=None, interval=None, p_value=None,
-                outcome="start", seconds=round(time.perf_counter() - began, 2),
+                inverted=None, failed_gates=[], measures=self._evaluate(0).means, delta=None, interval=None,
+                p_value=None, outcome="start", seconds=round(time.perf_counter() - began, 2),
             )  # fmt: skip
             self._state.rounds.append(start)
         self._keep()

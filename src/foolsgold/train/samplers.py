@@ -1,42 +1,43 @@
-"""Which rows make a batch: none that is another's positive, and if asked queries of one topic together.
+"""Which rows make a batch: none whose positive answers another's query, and if asked queries of one topic together.
 
-Both samplers place every row in one of a fixed number of batches. A row has a wish, drawn or by topic, and takes the
-nearest batch that has room and no row it conflicts with. Rows conflict where they share a passage as query or positive,
-or where one's positive answers the other's query: in-batch negatives would be false.
+Two rows are in conflict if each would be trained to push away what the other, or the collection, calls relevant. A
+sampler finds once how all rows fit into a fixed number of batches without one. Each epoch then has an order it would
+like the rows in, by chance or by topic, and swaps rows between batches towards it, but never into a conflict. So every
+row is seen once an epoch, every epoch has the same number of batches, and no wish can break a promise.
 """
 
 from __future__ import annotations
 
-import os
+import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 from datasets import Dataset
 from sentence_transformers.base.sampler import DefaultBatchSampler
+from sentence_transformers.util import get_world_size
 
 from foolsgold.collection.texts import first_of_equal, normalise
 from foolsgold.errors import TrainingError
-from foolsgold.records import FloatArray, IntArray, LongArray, text_key
+from foolsgold.records import BoolArray, FloatArray, IntArray, LongArray, pair_keys, text_key
 from foolsgold.search.clusters import spherical_kmeans
 from foolsgold.search.kernels import compiled
 from foolsgold.train.rows import TrainingRows
 
 Sampler = Callable[..., DefaultBatchSampler]
 
-_MOST_CLUSTERS = 2000  # TAS-B's number, for the 400,000 queries of MS MARCO (Hofstätter et al., 2021, section 4.2)
+_MOST_CLUSTERS = 2000  # TAS-B's, for the 400,000 training queries of MS MARCO (Hofstätter et al., 2021, section 4.2)
+_SWAPS = 10_000  # tries of finding room for a row by moving another, before there is one batch more
+_CANDIDATES = 32  # rows that a place is offered to, before it keeps what it has
 
 
 def no_duplicates(rows: TrainingRows | None = None) -> Sampler:
-    """A `batch_sampler` of the trainer: random batches, without conflicts.
+    """A `batch_sampler` of the trainer: random batches of `NoDuplicates`.
 
-    rows: those that the trainer's data set is of, whose ids and known positives count. Without them the first two
-    columns of text of whatever data set the trainer has are compared, as passages: white space and case do not matter.
+    rows: what the trainer's data set is of. Without, the texts of the data set's columns say what is a duplicate.
     """
-    return partial(NoDuplicates, _conflicts_of_rows(rows) if rows is not None else None)
+    return partial(NoDuplicates, rows=rows)
 
 
 def topics(
@@ -47,273 +48,412 @@ def topics(
     clusters_per_batch: int = 1,
     seed: int = 13,
 ) -> Sampler:
-    """A `batch_sampler` of the trainer: queries of one topic in a batch (TAS-B: Hofstätter et al., SIGIR 2021).
+    """A `batch_sampler` of the trainer: queries of one topic in a batch, `TopicBatchSampler`.
 
-    query_vectors: float32 (n_queries, d), by any encoder that is not in training; they are clustered once.
-    n_clusters: null: one for as many queries as fill a batch, at most 2,000. clusters_per_batch: topics in a batch.
+    rows: what the trainer's data set is of.
+    query_vectors: float32 (n_queries, d), of the collection's queries by any encoder that is not in training.
+    n_clusters: topics; None: one for as many queries as fill a batch, at most 2,000.
+    clusters_per_batch: topics in a batch. seed: of the clustering.
 
     Raises:
-        TrainingError: vectors of another number of queries. SourceError: more clusters than queries.
+        TrainingError: vectors of another number of queries; clusters_per_batch below 1. As batches are made,
+        SourceError: more clusters than queries.
     """
     if len(query_vectors) != len(rows.collection.queries):
         raise TrainingError(
             f"{len(query_vectors):,} query vectors for {len(rows.collection.queries):,} queries; encode the queries of "
             "the collection that the rows are of, in their order"
         )
-    return partial(
-        TopicBatchSampler,
-        _conflicts_of_rows(rows),
-        rows.query_rows,
-        query_vectors,
-        n_clusters,
-        clusters_per_batch,
-        seed,
-    )
+    if clusters_per_batch < 1:
+        raise TrainingError(f"clusters_per_batch is {clusters_per_batch}; a batch has queries of at least one topic")
 
+    @cache  # the trainer makes a sampler in every call of train()
+    def topic_of_query(batch_size: int) -> IntArray:
+        wanted = n_clusters or max(1, min(_MOST_CLUSTERS, len(query_vectors) // batch_size))
+        centroids, labels = spherical_kmeans(query_vectors, wanted, seed=seed)
+        place = np.empty(len(centroids), dtype=np.int32)
+        place[_tour(centroids)] = np.arange(len(centroids))
+        return place[labels]
 
-@dataclass(frozen=True)
-class Conflicts:
-    """Rows by what they have in common.
-
-    query, positive: int32 (n), numbers of passages; rows_of_query, rows_of_positive: int64 offsets and rows, the rows
-    with each of those.
-    """
-
-    query: IntArray
-    positive: IntArray
-    rows_of_query: tuple[LongArray, LongArray]
-    rows_of_positive: tuple[LongArray, LongArray]
-
-    @classmethod
-    def of(cls, query: npt.NDArray[Any], positive: npt.NDArray[Any]) -> Conflicts:
-        """From a passage number of each row's query and positive, int (n)."""
-        numbered = [np.unique(values, return_inverse=True)[1].astype(np.int32) for values in (query, positive)]
-        return cls(numbered[0], numbered[1], _by_value(numbered[0]), _by_value(numbered[1]))
-
-    def __len__(self) -> int:
-        return len(self.query)
+    return partial(TopicBatchSampler, rows=rows, topic_of_query=topic_of_query, clusters_per_batch=clusters_per_batch)
 
 
 class NoDuplicates(DefaultBatchSampler):
-    """Random batches without conflicts; every row once an epoch, in as many batches in every epoch.
+    """Random batches without conflicts, as equal in size as can be; every row once an epoch.
 
-    With drop_last, batches that are not full are left out. Under several processes there is a multiple of their number,
-    of nearly equal size, so that all get as many.
+    Rows of a collection are in conflict where their queries or positives share a passage (ids and normalised texts), or
+    the positive of one is a known positive of the other's query. Rows of any other data set, where a text of theirs is
+    the same but for case and white space.
+
+    With drop_last all batches are full, and other rows are left out each epoch. Several processes (torchrun) get as
+    many batches each; one that none of the rows is left for repeats one. `len()` is the number of batches of every
+    epoch, which follow from seed and epoch alone.
+
+    Raises:
+        TrainingError: a data set without texts.
     """
 
     def __init__(
         self,
-        conflicts: Conflicts | None,
         dataset: Dataset,
         batch_size: int,
         drop_last: bool = False,
         valid_label_columns: list[str] | None = None,
         generator: Any = None,
         seed: int = 0,
+        *,
+        rows: TrainingRows | None = None,
     ) -> None:
         super().__init__(dataset, batch_size, drop_last, valid_label_columns, generator, seed)
-        self._conflicts = conflicts or _conflicts_of_texts(dataset, valid_label_columns or [])
-        if len(self._conflicts) != len(dataset):
-            raise TrainingError(
-                f"the sampler is of {len(self._conflicts):,} rows and the data set has {len(dataset):,}"
-            )
-        self._size = batch_size
-        self.batch_size = None  # type: ignore[assignment]  # accelerate would leave out batches of another size
-        self._processes = int(os.environ.get("WORLD_SIZE", "1"))
-        n, most = len(self._conflicts), _most_alike(self._conflicts)
-        self._n_batches = -(-max(-(-n // batch_size), most) // self._processes) * self._processes
-        while n and _placed(self._conflicts, self._capacities(), *self._wishes(np.random.default_rng(0)))[1]:
-            self._n_batches += self._processes
+        self._processes = get_world_size()
+        if self._processes > 1:
+            # accelerate drops batches of another size than this within the epoch, and none where there is none
+            self.batch_size = None  # type: ignore[assignment]
+        self._rows = rows if dataset.column_names == ["row"] else None  # an evaluation data set may have texts
+        if self._rows is not None:
+            self._number = np.asarray(dataset.with_format("numpy")["row"][:], dtype=np.int64)
+            self._conflicts = Conflicts.of_rows(self._rows).take(self._number)
+        else:
+            self._conflicts = Conflicts.of_texts(dataset, [*(valid_label_columns or []), "dataset_name"])
+        self._starts, self._content = _plan(self._conflicts, batch_size, self._processes, drop_last)
 
     def __len__(self) -> int:
-        return sum(self._is_kept(size) for size in self._capacities().tolist())
+        return len(self._starts) - 1
+
+    def set_epoch(self, epoch: int) -> None:
+        """The batches of this epoch are next, and the rows' negatives are drawn anew."""
+        super().set_epoch(epoch)
+        if self._rows is not None:
+            self._rows.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
-        rng = np.random.default_rng([self.seed, self.epoch])
-        capacities = self._capacities()
-        for _ in range(_TRIES):
-            batch_of, crowded = _placed(self._conflicts, capacities, *self._wishes(rng))
-            if not crowded:
-                break
-        order = np.argsort(batch_of, kind="stable")
-        ends = np.cumsum(np.bincount(batch_of, minlength=len(capacities)))
-        batches = np.split(order, ends[:-1])
-        for place in rng.permutation(len(batches)).tolist():
-            batch = rng.permutation(batches[place])
-            if self._is_kept(int(capacities[place])):
-                yield batch.tolist()
+        # The rows know better: accelerate hides the sampler of a run that goes on within an epoch from its trainer.
+        rng = np.random.default_rng([self.seed, self.epoch if self._rows is None else self._rows.epoch])
+        places, wanted = self._wish(rng)
+        content = self._content.copy()
+        _arrange(self._conflicts, content, self._starts, places, wanted)
+        rounds = np.arange(len(self)).reshape(-1, self._processes)  # one batch a process, of one size but for a round
+        for batch in rng.permutation(rounds).ravel().tolist():
+            yield content[self._starts[batch] : self._starts[batch + 1]].tolist() or content[:1].tolist()
 
-    def _is_kept(self, size: int) -> bool:
-        return size > 0 and (not self.drop_last or size == self._size)
-
-    def _capacities(self) -> LongArray:
-        """int64 (n_batches): rows of each batch; full ones and a rest, or with several processes nearly equal ones."""
-        n, count = len(self._conflicts), self._n_batches
-        if self._processes == 1 and count == -(-n // self._size):
-            sizes = np.full(count, self._size, dtype=np.int64)
-            sizes[-1] = n - self._size * (count - 1)
-            return sizes
-        return np.full(count, n // count, dtype=np.int64) + (np.arange(count) < n % count)
-
-    def _wishes(self, rng: np.random.Generator) -> tuple[LongArray, LongArray]:
-        """The order in which rows are placed, and the batch that each would like, both int64 (n)."""
-        capacities = self._capacities()
-        wish = np.repeat(np.arange(len(capacities)), capacities)
-        return rng.permutation(len(wish)), rng.permutation(wish)
+    def _wish(self, rng: np.random.Generator) -> tuple[LongArray, LongArray]:
+        """Places, int64 (n), and the rows that they should have, int64 (n), both in the order of filling."""
+        return np.arange(len(self._content)), rng.permutation(len(self._content))
 
 
 class TopicBatchSampler(NoDuplicates):
-    """Batches of queries of one topic, or of a few; else as `NoDuplicates`.
+    """Batches of queries on one topic, or a few (TAS-B: Hofstätter et al., SIGIR 2021); else as `NoDuplicates`.
 
-    What is left of a topic when no batch can be filled from it any more makes batches with what is left of the topics
-    next to it.
+    A topic's rows are drawn without replacement. What is too little to fill a batch, or a topic's share of one, is put
+    together with what is left of the topics next to it.
+
+    topic_of_query: gives, for a batch size, the topic of each query of the collection, int32 (n_queries), numbered so
+    that topics next to each other are similar.
     """
 
     def __init__(
         self,
-        conflicts: Conflicts,
-        query_rows: IntArray,
-        query_vectors: FloatArray,
-        n_clusters: int | None,
-        clusters_per_batch: int,
-        cluster_seed: int,
         dataset: Dataset,
         batch_size: int,
         *settings: Any,
-        **more: Any,
+        rows: TrainingRows,
+        topic_of_query: Callable[[int], IntArray],
+        clusters_per_batch: int = 1,
+        **named_settings: Any,
     ) -> None:
-        asked = np.unique(query_rows)
-        n_clusters = n_clusters or max(1, min(_MOST_CLUSTERS, len(asked) // batch_size))
-        centroids, labels = spherical_kmeans(query_vectors[asked], n_clusters, seed=cluster_seed)
-        place = np.empty(len(centroids), dtype=np.int64)
-        place[_tour(centroids)] = np.arange(len(centroids))
-        self._topic = place[labels[np.searchsorted(asked, query_rows)]]  # int64 (n_rows), neighbours have near numbers
+        super().__init__(dataset, batch_size, *settings, rows=rows, **named_settings)
+        self._topic: IntArray | None = None
+        if self._rows is not None:
+            self._topic = topic_of_query(batch_size)[rows.query_rows[self._number]]
         self._per_batch = clusters_per_batch
-        super().__init__(conflicts, dataset, batch_size, *settings, **more)
 
-    def _wishes(self, rng: np.random.Generator) -> tuple[LongArray, LongArray]:
-        capacities = self._capacities()
-        piece = max(1, int(capacities.max()) // self._per_batch)
-        order = np.lexsort((rng.random(len(self._topic)), self._topic))
-        sizes = np.bincount(self._topic)
-        within = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        is_whole = within < np.repeat(sizes // piece * piece, sizes)
-        # Pieces of one topic in a drawn order, then the rest along the tour from a drawn place on.
-        whole, rest = order[is_whole], np.roll(order[~is_whole], int(rng.integers(len(order))))
-        pieces = rng.permutation(len(whole) // piece)
-        ordered = np.concatenate([whole.reshape(-1, piece)[pieces].ravel(), rest])
-        wish = np.empty(len(ordered), dtype=np.int64)
-        wish[ordered] = np.repeat(np.arange(len(capacities)), capacities)
-        return rng.permutation(len(wish)), wish
+    def _wish(self, rng: np.random.Generator) -> tuple[LongArray, LongArray]:
+        if self._topic is None:
+            return super()._wish(rng)
+        shares = self._shares(rng)
+        rows = np.lexsort((rng.random(len(self._topic)), self._topic))
+        filled: list[LongArray] = []
+        rest: dict[int, LongArray] = {}
+        of_topic = np.split(rows, np.cumsum(np.bincount(self._topic))[:-1])
+        for topic in rng.permutation(len(of_topic)).tolist():
+            left = of_topic[topic]
+            while len(filled) < len(shares) and len(left) >= len(shares[len(filled)]):
+                share, left = np.split(left, [len(shares[len(filled)])])
+                filled.append(share)
+            rest[topic] = left
+        tour = np.concatenate([rest[topic] for topic in sorted(rest)])
+        tour = np.roll(tour, rng.integers(max(len(tour), 1)))
+        places = np.concatenate([*shares, np.arange(self._starts[-1], len(rows))])
+        return places, np.concatenate([*filled, tour])
+
+    def _shares(self, rng: np.random.Generator) -> list[LongArray]:
+        """The places of each batch, in parts for one topic each, all in a drawn order."""
+        batches = itertools.pairwise(self._starts.tolist())
+        shares = [
+            part
+            for begin, end in batches
+            for part in np.array_split(np.arange(begin, end), min(self._per_batch, max(end - begin, 1)))
+        ]
+        return [shares[i] for i in rng.permutation(len(shares)).tolist()]
 
 
-_TRIES = 8  # of placing an epoch's rows, until none has to go where there was no room
+class Conflicts(NamedTuple):
+    """What tells of any two of n rows whether they are in conflict.
+
+    texts: int32 (n, c), a number for each text of a row; equal texts have equal numbers. No two rows that share one
+    may meet, nor two of which one's last text is among the answers to the other.
+    answers: int32, of all queries; those of row i are answers[begin[i]:end[i]], ascending.
+    is_free: bool (n), whether a row is in conflict with none.
+    """
+
+    texts: IntArray
+    begin: LongArray
+    end: LongArray
+    answers: IntArray
+    is_free: BoolArray
+
+    @classmethod
+    def of_rows(cls, rows: TrainingRows) -> Self:
+        """By queries, positives and known positives; the query is the first text, the positive the second."""
+        collection = rows.collection
+        keys = [collection.queries.keys[rows.query_rows], collection.documents.keys[rows.positive_rows]]
+        texts = first_of_equal(np.concatenate(keys)).reshape(2, -1).T
+        number = np.full(len(collection.documents), -1, dtype=np.int32)
+        number[rows.positive_rows] = texts[:, 1]
+        offsets, documents = collection.answers
+        query = np.repeat(np.arange(len(collection.queries)), np.diff(offsets))
+        pairs = np.unique(pair_keys(query, number[documents]))
+        ends = np.cumsum(np.bincount(pairs >> 32, minlength=len(collection.queries)))
+        end = ends[rows.query_rows]
+        begin = np.concatenate([[0], ends])[rows.query_rows]
+        is_free = (_sharing(texts) == texts.shape[1]) & (end - begin == 1)
+        return cls(np.ascontiguousarray(texts), begin, end, (pairs & 0xFFFFFFFF).astype(np.int32), is_free)
+
+    @classmethod
+    def of_texts(cls, dataset: Dataset, not_texts: list[str]) -> Self:
+        """By all columns of texts but some."""
+        columns = [
+            name
+            for name, feature in dataset.features.items()
+            if name not in not_texts and getattr(feature, "dtype", None) in ("string", "large_string")
+        ]
+        if not columns:
+            raise TrainingError(
+                f"the data set has the columns {', '.join(dataset.column_names)}, and none of texts to compare; give "
+                "no_duplicates the rows that it is of, or take another batch_sampler"
+            )
+        keys = bytearray()
+        for name in columns:
+            for text in dataset[name][:]:
+                keys += text_key(normalise(text))
+        numbers = first_of_equal(np.frombuffer(bytes(keys), dtype=np.uint64).reshape(-1, 2))
+        texts = np.ascontiguousarray(numbers.reshape(len(columns), -1).T)
+        none = np.zeros(len(texts), dtype=np.int64)
+        return cls(texts, none, none, np.empty(0, dtype=np.int32), _sharing(texts) == texts.shape[1])
+
+    def take(self, rows: LongArray) -> Conflicts:
+        """Those of some rows."""
+        return Conflicts(self.texts[rows], self.begin[rows], self.end[rows], self.answers, self.is_free[rows])
+
+    @property
+    def most_alike(self) -> int:
+        """The largest number of rows with one text, which need as many batches."""
+        texts = np.sort(self.texts, axis=1)
+        is_first = np.ones(texts.shape, dtype=np.bool_)
+        is_first[:, 1:] = texts[:, 1:] != texts[:, :-1]
+        return int(np.bincount(texts[is_first]).max(initial=0))
 
 
-def _placed(conflicts: Conflicts, capacities: LongArray, order: LongArray, wish: LongArray) -> tuple[LongArray, int]:
-    """The batch of each row, int64 (n), and how many rows had to be put where there was no room."""
-    shared = _how_many_alike(conflicts)
-    order = order[np.argsort(-shared[order], kind="stable")]  # those with most conflicts first, while all is open
-    batch_of = np.full(len(conflicts), -1, dtype=np.int64)
-    crowded = _place(
-        order, wish, capacities.copy(), conflicts.query, conflicts.positive, *conflicts.rows_of_query,
-        *conflicts.rows_of_positive, batch_of,
-    )  # fmt: skip
-    return batch_of, int(crowded)
+def _sharing(texts: IntArray) -> LongArray:
+    """int64 (n): how often a row's texts occur in all rows, its own included."""
+    counts: LongArray = np.bincount(texts.ravel())[texts].sum(axis=1)
+    return counts
+
+
+def _plan(conflicts: Conflicts, batch_size: int, processes: int, drop_last: bool) -> tuple[LongArray, LongArray]:
+    """Batches without conflicts: the row in each place, int64 (n), and where batches start, int64 (batches + 1).
+
+    As few as hold all rows, or are full where drop_last, a multiple of the number of processes. What comes after the
+    last batch is left out.
+    """
+    n = len(conflicts.texts)
+    # Rows with most conflicts first, while there is room everywhere.
+    order = np.argsort(-_sharing(conflicts.texts) - (conflicts.end - conflicts.begin), kind="stable")
+    rounds = n // (batch_size * processes) if drop_last else _needed(n, conflicts, batch_size, processes)
+    while True:
+        sizes = np.full(rounds * processes, batch_size) if drop_last else _even(n, rounds, processes)
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        content = np.full(n, -1, dtype=np.int64)
+        if _place(conflicts, order, starts, content):
+            return starts, content
+        rounds += -1 if drop_last else 1 + rounds // 20
+
+
+def _needed(n: int, conflicts: Conflicts, batch_size: int, processes: int) -> int:
+    return -(-max(-(-n // batch_size), conflicts.most_alike) // processes)
+
+
+def _even(n: int, rounds: int, processes: int) -> LongArray:
+    """int64 (rounds * processes): n in as equal numbers as can be, larger ones first; so most rounds have one size."""
+    count = rounds * processes
+    sizes: LongArray = n // max(count, 1) + (np.arange(count) < n % max(count, 1)).astype(np.int64)
+    return sizes
 
 
 @compiled
-def _place(
-    order: Any,
-    wish: Any,
-    room: Any,
-    query: Any,
-    positive: Any,
-    query_offsets: Any,
-    query_rows: Any,
-    positive_offsets: Any,
-    positive_rows: Any,
-    batch_of: Any,
-) -> Any:
-    n_batches = len(room)
-    closed = np.full(n_batches, -1, np.int64)  # the last row that conflicts with the batch
-    crowded = 0
+def _fits(conflicts: Any, row: Any, content: Any, begin: Any, end: Any, but: Any) -> Any:
+    """Whether a row is in conflict with none of content[begin:end], -1 for an empty place, but for one of them."""
+    if conflicts.is_free[row]:
+        return True
+    texts, answers = conflicts.texts, conflicts.answers
+    width = texts.shape[1]
+    low, high = conflicts.begin[row], conflicts.end[row]
+    for place in range(begin, end):
+        other = content[place]
+        if other < 0 or other in (row, but):
+            continue
+        for i in range(width):
+            for j in range(width):
+                if texts[row, i] == texts[other, j]:
+                    return False
+        # A single answer is the row's own positive, which the texts have told of.
+        if high - low > 1 and _holds(answers, low, high, texts[other, width - 1]):
+            return False
+        low_of_other, high_of_other = conflicts.begin[other], conflicts.end[other]
+        if high_of_other - low_of_other > 1 and _holds(answers, low_of_other, high_of_other, texts[row, width - 1]):
+            return False
+    return True
+
+
+@compiled
+def _holds(answers: Any, low: Any, high: Any, text: Any) -> Any:
+    """Whether a text is in answers[low:high], which ascend."""
+    last = high
+    while low < high:
+        middle = (low + high) // 2
+        if answers[middle] < text:
+            low = middle + 1
+        else:
+            high = middle
+    return low < last and answers[low] == text
+
+
+@compiled
+def _place(conflicts: Any, order: Any, starts: Any, content: Any) -> Any:
+    """Put each row, in that order, into a batch that has room and no conflict; whether all could be.
+
+    content: int64 (n), -1 in all places before. What comes after the last batch is one more, which takes any row.
+    """
+    n, n_batches = len(content), len(starts) - 1
+    ends = np.append(starts[1:], n)
+    filled = starts.copy()  # up to where each batch is
+    batch_of = np.empty(n, np.int64)
+    for batch in range(n_batches + 1):
+        batch_of[starts[batch] : ends[batch]] = batch
+    are_open = np.flatnonzero(filled < ends)
+    n_open = len(are_open)
+    luck = 1
     for row in order:
-        q, p = query[row], positive[row]
-        # rows of the same query, and rows whose positive answers it
-        for i in range(query_offsets[q], query_offsets[q + 1]):
-            p2 = positive[query_rows[i]]
-            for j in range(positive_offsets[p2], positive_offsets[p2 + 1]):
-                if batch_of[positive_rows[j]] >= 0:
-                    closed[batch_of[positive_rows[j]]] = row
-        # rows of the same positive, and rows whose query it answers
-        for i in range(positive_offsets[p], positive_offsets[p + 1]):
-            q2 = query[positive_rows[i]]
-            for j in range(query_offsets[q2], query_offsets[q2 + 1]):
-                if batch_of[query_rows[j]] >= 0:
-                    closed[batch_of[query_rows[j]]] = row
-        best, emptiest = -1, -1
-        for step in range(2 * n_batches):
-            batch = wish[row] + (step + 1) // 2 * (1 if step % 2 else -1)  # the wish, one after, one before, ...
-            if batch < 0 or batch >= n_batches or closed[batch] == row:
-                continue
-            if room[batch] > 0:
-                best = batch
+        luck = _next(luck)
+        found, moved = -1, -1
+        for step in range(n_open):
+            place = (luck + step) % n_open
+            batch = are_open[place]
+            if batch == n_batches or _fits(conflicts, row, content, starts[batch], filled[batch], -1):
+                found = place
                 break
-            if emptiest < 0 or room[batch] > room[emptiest]:
-                emptiest = batch
-        if best < 0:
-            crowded += 1
-            best = emptiest if emptiest >= 0 else wish[row]
-        batch_of[row] = best
-        room[best] -= 1
-    return crowded
+        for _ in range(0 if found >= 0 else _SWAPS):  # another row makes room for it
+            luck = _next(luck)
+            moved = luck % n
+            luck = _next(luck)
+            place = luck % n_open
+            old, new = batch_of[moved], are_open[place]
+            if (
+                content[moved] >= 0
+                and old != new
+                and (old == n_batches or _fits(conflicts, row, content, starts[old], ends[old], content[moved]))
+                and (new == n_batches or _fits(conflicts, content[moved], content, starts[new], ends[new], -1))
+            ):
+                found = place
+                break
+        if found < 0:
+            return False
+        batch = are_open[found]
+        if moved >= 0:
+            content[filled[batch]], content[moved] = content[moved], row
+        else:
+            content[filled[batch]] = row
+        filled[batch] += 1
+        if filled[batch] == ends[batch]:
+            n_open -= 1
+            are_open[found] = are_open[n_open]
+    return True
 
 
-def _how_many_alike(conflicts: Conflicts) -> LongArray:
-    """int64 (n): how many rows share each row's query or positive, itself counted."""
-    return np.maximum(
-        np.bincount(conflicts.query)[conflicts.query], np.bincount(conflicts.positive)[conflicts.positive]
-    )
+@compiled
+def _arrange(conflicts: Any, content: Any, starts: Any, places: Any, wanted: Any) -> None:
+    """Swap rows between batches so that the places, one after another, hold the rows wanted, one after another.
+
+    A row that cannot go where it should is offered the places that follow; a place that none of the first so many rows
+    can have keeps its own.
+
+    content: int64 (n), a row for each place, without conflicts in any batch before and after.
+    """
+    n, n_batches = len(content), len(starts) - 1
+    batch_of = np.full(n, n_batches, np.int64)
+    for batch in range(n_batches):
+        batch_of[starts[batch] : starts[batch + 1]] = batch
+    place_of, turn_of = np.empty(n, np.int64), np.empty(n, np.int64)
+    place_of[content], turn_of[wanted] = np.arange(n), np.arange(n)
+    following, before = np.arange(1, n + 2), np.arange(-1, n)  # the turns still to come, as a chain; n ends it
+    first = 0
+    for place in places:
+        old = content[place]
+        chosen = old
+        turn = first
+        for _ in range(_CANDIDATES):
+            if turn == n:
+                break
+            row = wanted[turn]
+            if _can_swap(conflicts, content, starts, batch_of, place, place_of[row]):
+                chosen = row
+                break
+            turn = following[turn]
+        content[place_of[chosen]], place_of[old] = old, place_of[chosen]
+        content[place], place_of[chosen] = chosen, place
+        turn = turn_of[chosen]
+        if turn == first:
+            first = following[turn]
+        else:
+            following[before[turn]] = following[turn]
+        before[following[turn]] = before[turn]
 
 
-def _most_alike(conflicts: Conflicts) -> int:
-    return int(_how_many_alike(conflicts).max(initial=0))
+@compiled
+def _can_swap(conflicts: Any, content: Any, starts: Any, batch_of: Any, one: Any, other: Any) -> Any:
+    """Whether the rows in two places can change places."""
+    a, b = batch_of[one], batch_of[other]
+    if a == b:
+        return True
+    left_out = len(starts) - 1
+    if a != left_out and not _fits(conflicts, content[other], content, starts[a], starts[a + 1], content[one]):
+        return False
+    return b == left_out or _fits(conflicts, content[one], content, starts[b], starts[b + 1], content[other])
 
 
-def _by_value(values: IntArray) -> tuple[LongArray, LongArray]:
-    """Offsets, int64 (v + 1), and the places of each value 0 .. v - 1, ascending."""
-    return (
-        np.concatenate([[0], np.cumsum(np.bincount(values))]).astype(np.int64),
-        np.argsort(values, kind="stable").astype(np.int64),
-    )
-
-
-def _conflicts_of_rows(rows: TrainingRows) -> Conflicts:
-    collection = rows.collection
-    return Conflicts.of(collection.queries.passage[rows.query_rows], collection.documents.passage[rows.positive_rows])
-
-
-def _conflicts_of_texts(dataset: Dataset, label_columns: list[str]) -> Conflicts:
-    columns = [name for name in dataset.column_names if name not in (*label_columns, "dataset_name")][:2]
-    if len(columns) < 2:
-        raise TrainingError(
-            f"the data set has the columns {dataset.column_names}; without rows, no_duplicates compares two of texts"
-        )
-    passages = []
-    for name in columns:
-        keys = b"".join(text_key(normalise(str(text))) for text in dataset[name])
-        passages.append(first_of_equal(np.frombuffer(keys, dtype=np.uint64).reshape(-1, 2)))
-    return Conflicts.of(*passages)
+@compiled
+def _next(luck: Any) -> Any:
+    """A random number from the one before: MINSTD (Park, Miller, Comm. ACM 1988)."""
+    return luck * 48271 % 2147483647
 
 
 def _tour(centroids: FloatArray) -> LongArray:
-    """int64 (c): an order of the centroids in which each is near the one before, always the nearest not yet visited."""
+    """int64 (c): an order of the centroids, each followed by the most similar one of those that are left."""
     order = np.zeros(len(centroids), dtype=np.int64)
     left = np.ones(len(centroids), dtype=np.bool_)
     left[0] = False
     for place in range(1, len(centroids)):
-        near = np.where(left, centroids @ centroids[order[place - 1]], -np.inf)
-        order[place] = near.argmax()
+        similar = np.where(left, centroids @ centroids[order[place - 1]], -np.inf)
+        order[place] = similar.argmax()
         left[order[place]] = False
     return order

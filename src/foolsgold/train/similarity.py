@@ -13,16 +13,19 @@ from foolsgold.errors import TrainingError
 Similarity = Literal["cosine", "dot"]
 
 
-def similarities(queries: Tensor, documents: Tensor, how: Similarity) -> Tensor:
-    """float32 (b, m) of queries (b, d) with all documents (m, d), or (b, k) with documents of each query (b, k, d)."""
+def comparable(vectors: Tensor, how: Similarity) -> Tensor:
+    """float32 or float64 (..., d): vectors whose `products` are their similarities."""
+    precise = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+    return normalize(precise, dim=-1) if how == "cosine" else precise
+
+
+def products(queries: Tensor, documents: Tensor) -> Tensor:
+    """(b, m) of queries (b, d) with all documents (m, d), or (b, k) with documents of each query (b, k, d)."""
     # In bfloat16 a logit of 20 is known to an eighth, which is a temperature of its own.
     with torch.autocast(queries.device.type, enabled=False):
-        left, right = (
-            vectors.to(torch.promote_types(vectors.dtype, torch.float32)) for vectors in (queries, documents)
-        )
-        if how == "cosine":
-            left, right = normalize(left, dim=-1), normalize(right, dim=-1)
-        return left @ right.T if right.ndim == 2 else torch.einsum("bd,bkd->bk", left, right)
+        if documents.ndim == 2:
+            return queries @ documents.T
+        return torch.einsum("bd,bkd->bk", queries, documents)
 
 
 def check_similarity(how: str, scale: float) -> None:

@@ -22,6 +22,8 @@ from transformers import PrinterCallback, TrainerCallback, TrainerControl, Train
 from foolsgold.errors import TrainingError
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe, StudentSpec
+from foolsgold.train import memory_bank
+from foolsgold.train.memory_bank import MemoryBankLoss
 from foolsgold.train.rows import TrainingRows
 
 _CURVE = 200  # points of the loss curve, about
@@ -56,6 +58,7 @@ class SegmentTrainer:
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
         self.folder = folder
+        self._last_file = memory_bank.FILE if isinstance(loss, MemoryBankLoss) else _STATE
         self.rows = rows
         spec = recipe.student
         arguments = _arguments(spec, student, recipe.seed, folder)
@@ -117,7 +120,7 @@ class SegmentTrainer:
 
     def newest_step(self) -> int:
         """The step of the newest whole checkpoint, 0 if there is none."""
-        return max((step for step in self._steps() if _is_whole(self.checkpoint(step))), default=0)
+        return max((step for step in self._steps() if self._is_whole(self.checkpoint(step))), default=0)
 
     def load_newest(self) -> None:
         """Put the weights that training goes on from into the student: those of a run that was stopped, for one."""
@@ -164,6 +167,14 @@ class SegmentTrainer:
     def wait_for_everyone(self) -> None:
         """Return when every process of the run has come here."""
         self._trainer.accelerator.wait_for_everyone()
+
+    def _is_whole(self, checkpoint: Path) -> bool:
+        """Whether a checkpoint was written to its end."""
+        try:
+            json.loads((checkpoint / _STATE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return (checkpoint / self._last_file).is_file()
 
     def _steps(self) -> list[int]:
         names = (path.name.removeprefix("checkpoint-") for path in self.folder.glob("checkpoint-*"))
@@ -241,12 +252,3 @@ def _arguments(
         ddp_timeout=_LONG,
         ddp_find_unused_parameters=False,
     )
-
-
-def _is_whole(checkpoint: Path) -> bool:
-    """Whether a checkpoint was written to its end, which is the trainer's state."""
-    try:
-        json.loads((checkpoint / _STATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return True
