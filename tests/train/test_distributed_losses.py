@@ -76,7 +76,7 @@ def two_processes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, An
         subprocess.Popen([sys.executable, __file__, str(rank), str(folder)], env=environment) for rank in range(2)
     ]
     try:
-        assert [process.wait(timeout=120) for process in started] == [0, 0]
+        assert [process.wait(timeout=300) for process in started] == [0, 0]
     finally:
         for process in started:
             process.kill()

@@ -141,7 +141,7 @@ def test_rows_meet_by_chance_alone_where_nothing_is_in_conflict() -> None:
         met.update(pair for batch in sampler for pair in combinations(sorted(batch), 2))
     # Each of 66 pairs meets with probability 3/11: 163.6 of 600 times, s.d. 10.9.
     assert len(met) == 66
-    assert 163.6 - 5 * 10.9 < min(met.values())
+    assert min(met.values()) > 163.6 - 5 * 10.9
     assert max(met.values()) < 163.6 + 5 * 10.9
 
 
@@ -199,7 +199,8 @@ def test_accelerate_hands_every_process_as_many_batches_and_loses_no_row(
 ) -> None:
     monkeypatch.setattr(samplers, "get_world_size", lambda: processes)
     rows = _rows(pairs)
-    sampler = _sampler(make(rows), rows.dataset, batch_size)
+    # The trainer sets drop_last itself under several processes.
+    sampler = _sampler(make(rows), rows.dataset, batch_size, drop_last=True)
     shards = [BatchSamplerShard(sampler, processes, i, even_batches=False) for i in range(processes)]
     given_out = [list(shard) for shard in shards]
     assert {len(batches) for batches in given_out} == {len(shard) for shard in shards} == {len(sampler) // processes}

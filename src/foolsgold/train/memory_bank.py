@@ -60,7 +60,8 @@ class MemoryBankLoss(MultipleNegativesRankingLoss):
         batch = self.batch(embed_columns(self.model, features), labels)
         if self.bank.is_full:
             ids = None if batch.ids is None else torch.cat([batch.ids, self.bank.ids])
-            batch = batch._replace(bank=self.bank.vectors.to(batch.query.dtype), ids=ids)
+            # A copy: the bank is written to before the backward pass reads what the forward pass has read.
+            batch = batch._replace(bank=self.bank.vectors.to(batch.query.dtype, copy=True), ids=ids)
         loss = self.losses(batch).sum() / batch.rows_a_process
         if torch.is_grad_enabled():
             self.bank.remember(self.model, documents, None if batch.labels is None else batch.labels.ids())
@@ -70,8 +71,9 @@ class MemoryBankLoss(MultipleNegativesRankingLoss):
 class MemoryBank(nn.Module):
     """Vectors of the latest documents, and the momentum encoder they are from.
 
-    vectors: float32 (size, d), of unit length where the similarity is cosine. ids: int64 (size), document rows, `NOBODYS` where a later place has the same document,
-    or where rows are not known. count: how many were ever put in; they go round.
+    vectors: float32 (size, d), of unit length where the similarity is cosine. ids: int64 (size), document rows,
+    `NOBODYS` where a newer vector of the same document is in the queue, or where rows are not known. count: how many
+    were ever put in; they go round.
     """
 
     vectors: Tensor

@@ -86,8 +86,9 @@ class NoDuplicates(DefaultBatchSampler):
     the same but for case and white space.
 
     With drop_last all batches are full, and other rows are left out each epoch. Several processes (torchrun) get as
-    many batches each; one that none of the rows is left for repeats one. `len()` is the number of batches of every
-    epoch, which follow from seed and epoch alone.
+    many batches each, of all rows: drop_last is not heeded there, as sentence-transformers sets it unasked for fear of
+    uneven ends. A process that no row is left for repeats one. `len()` is the number of batches of every epoch, which
+    follow from seed and epoch alone.
 
     Raises:
         TrainingError: a data set without texts.
@@ -104,8 +105,9 @@ class NoDuplicates(DefaultBatchSampler):
         *,
         rows: TrainingRows | None = None,
     ) -> None:
-        super().__init__(dataset, batch_size, drop_last, valid_label_columns, generator, seed)
         self._processes = get_world_size()
+        drop_last = drop_last and self._processes == 1
+        super().__init__(dataset, batch_size, drop_last, valid_label_columns, generator, seed)
         if self._processes > 1:
             # accelerate drops batches of another size than this within the epoch, and none where there is none
             self.batch_size = None  # type: ignore[assignment]
