@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MEASURES", "Change", "Comparison", "Evaluation", "evaluate"]
 
-_TEXTS = 1_024  # given to a loaded model between two reports of progress
-_BATCH = 64  # of which it runs so many together
+_TEXTS = 4_096  # given to a loaded model between two reports of progress
+_BATCH = 64  # of which it runs so many together,
+_STATIC_BATCH = 2_048  # or so many, where a batch costs little but its tokenisation
 
 
 def evaluate(
@@ -200,11 +201,12 @@ def _encoded(
 ) -> FloatArray:
     """float32 (n, d), as sentence-transformers encodes, before they are brought to length 1."""
     encode: Any = model.encode_query if role == "query" else model.encode_document
+    size = _STATIC_BATCH if model.transformers_model is None else _BATCH
     vectors: FloatArray | None = None
     done = 0
     with progress.stage(f"encode {'queries' if role == 'query' else 'documents'}", len(texts)) as advance:
         for batch in texts.batches(_TEXTS):
-            part = encode(batch, prompt=prompt, batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True)
+            part = encode(batch, prompt=prompt, batch_size=size, show_progress_bar=False, convert_to_numpy=True)
             if vectors is None:
                 vectors = np.empty((len(texts), part.shape[1]), dtype=np.float32)
             vectors[done : done + len(batch)] = part

@@ -49,7 +49,7 @@ class StudentSpec(Stage):
         False, description="start from the token embeddings of the model alone: trains in a minute on a CPU"
     )
     loss: Literal["mnr", "cached_mnr", "margin_mse", "kl", "memory_bank"] = "mnr"
-    temperature: Annotated[float, Field(gt=0.0)] = Field(0.05, description="of mnr, memory_bank and the student in kl")
+    temperature: Annotated[float, Field(gt=0.0)] = Field(0.05, description="of similarities in every loss; in margin_mse of cosines only")
     teacher_temperature: Annotated[float, Field(gt=0.0)] = Field(1.0, description="of the teacher's logits in kl")
     similarity: Literal["auto", "cosine", "dot"] = Field("auto", description="auto: the retriever's")
     epochs: Annotated[float, Field(gt=0.0)] | None = Field(None, description="null: to the end of the schedule, else 1")
@@ -58,7 +58,7 @@ class StudentSpec(Stage):
     mini_batch_size: int = Field(32, ge=1, description="texts encoded at once by cached_mnr")
     gradient_accumulation: int = Field(1, ge=1, description="batches a step; negatives are not shared between them")
     learning_rate: Annotated[float, Field(gt=0.0)] | None = Field(
-        None, description="null: 2e-5 for a transformer, 2e-4 with lora, 0.01 for token embeddings"
+        None, description="null: 2e-5 for a transformer, 2e-4 with lora, 3e-3 for token embeddings"
     )
     warmup: Fraction = Field(0.1, description="share of the steps in which the learning rate rises; then it falls to 0")
     weight_decay: float = Field(0.0, ge=0.0)

@@ -89,7 +89,9 @@ def _loss(
         case "memory_bank":
             return MemoryBankLoss(student, size=spec.bank_size, momentum=spec.momentum, **ranking)
         case "margin_mse":
-            return MarginMSELoss(student, **common)
+            # dot products reach the teacher's range by themselves, as in the paper
+            scale = common["scale"] if common["similarity"] == "cosine" else 1.0
+            return MarginMSELoss(student, similarity=common["similarity"], scale=scale)
         case "kl":
             return ListwiseKLLoss(student, teacher_temperature=spec.teacher_temperature, **common)
 

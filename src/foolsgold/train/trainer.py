@@ -36,7 +36,7 @@ _OPTIMIZER = "optimizer.pt"
 _STATE = "trainer_state.json"
 _LONG = 86_400  # seconds that other processes wait while one mines
 
-_TRANSFORMER_RATE, _ADAPTER_RATE, _STATIC_RATE = 2e-5, 2e-4, 1e-2
+_TRANSFORMER_RATE, _ADAPTER_RATE, _STATIC_RATE = 2e-5, 2e-4, 3e-3
 
 
 class SegmentTrainer:

@@ -1,0 +1,120 @@
+"""`foolsgold evaluate`: how good models are on a collection, and whether one is better than another."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from foolsgold.commands.console import Json, Quiet, assignments, log_to_stderr, out, print_json
+from foolsgold.errors import EvaluationError, GateFailed
+
+if TYPE_CHECKING:
+    from foolsgold.collection import Collection
+    from foolsgold.measures.evaluation import Evaluation
+
+_SAVED = ".parquet"
+
+
+def evaluate(
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL...", help="Hub id, folder, package:NAME/SUBPATH, or a file that --out wrote."),
+    ],
+    collection: Annotated[
+        str | None, typer.Option(help="beir:FOLDER, pairs:FILE, hf:NAME, ir_datasets:NAME or demo.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Which judgements; pairs have only train.")] = "test",
+    relevant_from: Annotated[int | None, typer.Option(help="Lowest grade that makes a document relevant.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many queries.")] = None,
+    measures: Annotated[
+        str, typer.Option(help="Names of ir-measures, with commas between; the first decides with --strict.")
+    ] = "nDCG@10,MRR@10,recall@10,recall@100,MAP",
+    baseline: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="What to compare with: a model, or a file that --out wrote.")
+    ] = None,
+    assign: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="FIELD=VALUE", help="A field of a recipe's retriever, of every model; may be repeated."
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write each query's values to this Parquet file.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 if a model is significantly worse than the baseline (5 %).")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Measure retrievers by a collection's judgements: each query searches the whole corpus, exactly.
+
+    With a baseline every difference has a 95 % bootstrap interval and the p-value of a paired randomisation test.
+
+    Examples: `foolsgold evaluate org/model --collection beir:data/scifact --out before.parquet` or
+    `foolsgold evaluate runs/RUN/model --collection beir:data/scifact --baseline before.parquet`
+    """
+    from foolsgold.collection import load_collection
+    from foolsgold.evaluate import evaluate as run
+    from foolsgold.measures.evaluation import Evaluation
+
+    progress = log_to_stderr(quiet)
+    settings = assignments(assign or [])
+    names = [name for part in measures.split(",") if (name := part.strip())]
+    if to is not None and len(models) > 1:
+        raise EvaluationError(f"--out names one file, and {len(models)} models are given; evaluate them one by one")
+    if to is not None and to.suffix != _SAVED:
+        raise EvaluationError(f"--out {to}: name a file that ends with {_SAVED}, so that it is known for an evaluation")
+    if strict and baseline is None:
+        raise EvaluationError("--strict holds a model against a baseline; name one with --baseline")
+
+    @cache
+    def loaded() -> Collection:
+        if collection is None:
+            raise EvaluationError("nothing to evaluate on: name a collection, as in --collection beir:data/scifact")
+        return load_collection(collection, split=split, relevant_from=relevant_from, limit=limit, progress=progress)
+
+    def evaluated(model: str) -> Evaluation:
+        if model.endswith(_SAVED):
+            return Evaluation.load(model)
+        return run({**settings, "model": model}, loaded(), measures=names, progress=progress)
+
+    before = None if baseline is None else evaluated(baseline)
+    found = [evaluated(model) for model in models]
+    compared = [] if before is None else [one.compare(before) for one in found]
+    if to is not None:
+        found[0].save(to)
+    if as_json:
+        told = [one.to_json() | (compared[place].to_json() if compared else {}) for place, one in enumerate(found)]
+        print_json({"models": told, "baseline": None if before is None else before.to_json()})
+    else:
+        out.print(_table([*found, *([] if before is None else [before])]))
+        for comparison in compared:
+            out.print(f"\n{comparison}", markup=False)
+        if to is not None:
+            out.print(f"written to {to}", markup=False)
+    if strict:
+        decisive = next(iter(found[0].values))
+        worse = [one for one in compared if one.is_significant_drop(decisive)]
+        if worse:
+            told = [f"{one.model} ({one.of(decisive).delta:+.4f}, p = {one.of(decisive).p_value:.4f})" for one in worse]
+            raise GateFailed(f"{decisive} is significantly worse than {worse[0].baseline}'s: {', '.join(told)}")
+
+
+def _table(found: list[Evaluation]) -> Table:
+    """A row a model. Measures that only some have, as a file may, are left empty in the others."""
+    names = list(dict.fromkeys(name for one in found for name in one.values))
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("model", overflow="fold")
+    table.add_column("collection")
+    for name in ("queries", *names):
+        table.add_column(name, justify="right")
+    for one in found:
+        means: dict[str, Any] = one.means
+        values = (f"{means[name]:.4f}" if name in means else "" for name in names)
+        table.add_row(one.model, one.collection, f"{len(one.query_ids):,}", *values)
+    return table
