@@ -3,10 +3,10 @@
     python benchmarks/regimes.py [--collections wikiqa debian] [--seeds 13 14 15] [--only NAME ...] [--limit 20000]
 
 The student is a table of the token embeddings of all-MiniLM-L6-v2, trained on the train split and scored once, at the
-end, on the test split; the dev split, or a tenth of the train queries, decides which epoch's model that is. Negatives are
-mined from the nearest 15 by bge-small and judged by a cross-encoder, both int8 ONNX. Embeddings and teacher scores are
-kept in the cache, so a second time is much quicker. Prints each run on stderr, and one line of JSON a collection with
-mean and s.d. of each.
+end, on the test split; the dev split, or a tenth of the train queries, decides which epoch's model that is. Negatives
+are mined from the nearest 15 by bge-small and judged by a cross-encoder, both int8 ONNX. Embeddings and teacher scores
+are kept in the cache, so a second time is much quicker. Prints each run on stderr, and one line of JSON a collection
+with mean and s.d. of each.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import foolsgold
 from foolsgold.commands.audit import audit
 from foolsgold.commands.calibrate import calibrate
 from foolsgold.commands.console import Assign, Json, Out, Quiet, assignments, log_to_stderr, out, print_json
+from foolsgold.commands.evaluate import evaluate
 from foolsgold.commands.label import label
 from foolsgold.commands.log import log
 from foolsgold.commands.risk import risk
@@ -267,6 +268,7 @@ app.command()(risk)
 app.command()(label)
 app.command()(calibrate)
 app.command()(train)
+app.command()(evaluate)
 app.command()(log)
 
 

@@ -89,8 +89,13 @@ def evaluate(
     if to is not None:
         found[0].save(to)
     if as_json:
-        told = [one.to_json() | (compared[place].to_json() if compared else {}) for place, one in enumerate(found)]
-        print_json({"models": told, "baseline": None if before is None else before.to_json()})
+        changes = [one.to_json() for one in compared] or [{}] * len(found)
+        print_json(
+            {
+                "models": [one.to_json() | change for one, change in zip(found, changes, strict=True)],
+                "baseline": None if before is None else before.to_json(),
+            }
+        )
     else:
         out.print(_table([*found, *([] if before is None else [before])]))
         for comparison in compared:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from foolsgold.commands.console import Assign, Json, Quiet, assignments, log_to_stderr, out, print_json
@@ -14,6 +15,8 @@ from foolsgold.recipe import Recipe
 
 if TYPE_CHECKING:
     from foolsgold.train import Plan, Trained
+
+_WIDTH = 180  # characters that a row of the table of rounds may take
 
 
 def train(
@@ -56,11 +59,9 @@ def print_trained(trained: Trained) -> None:
     """The table of a run's rounds, and where the best model is."""
     decisive = trained.state.facts["recipe"]["evaluation"]["decisive"]
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("regime")
-    for name in ("steps", "set", "negatives", "margin", "inverted", *trained.rounds[0].measures, f"{decisive} change"):
-        table.add_column(name, justify="left" if name == "set" else "right")
-    table.add_column("seconds", justify="right")
-    table.add_column("outcome")
+    names = ("regime", "steps", "set", "negatives", "margin", "inverted", *trained.rounds[0].measures)
+    for name in (*names, f"{decisive} change", "seconds", "outcome"):
+        table.add_column(name, justify="left" if name in ("regime", "set", "outcome") else "right", no_wrap=True)
     for one in trained.rounds:
         change = ""
         if one.delta is not None and one.interval is not None:
@@ -77,7 +78,8 @@ def print_trained(trained: Trained) -> None:
             f"{one.seconds:,.0f}",
             one.outcome,
         )
-    out.print(table)
+    # a terminal breaks a line that is too long for it; a narrower table would be all dots
+    Console(file=out.file, width=max(out.width, _WIDTH), highlight=False).print(table)
     best = trained.state.best
     if best.outcome == "start":
         out.print("no round was better than the student before training; the model is that student")

@@ -49,7 +49,9 @@ class StudentSpec(Stage):
         False, description="start from the token embeddings of the model alone: trains in a minute on a CPU"
     )
     loss: Literal["mnr", "cached_mnr", "margin_mse", "kl", "memory_bank"] = "mnr"
-    temperature: Annotated[float, Field(gt=0.0)] = Field(0.05, description="of similarities in every loss; in margin_mse of cosines only")
+    temperature: Annotated[float, Field(gt=0.0)] = Field(
+        0.05, description="of similarities, in every loss; in margin_mse of cosines only"
+    )
     teacher_temperature: Annotated[float, Field(gt=0.0)] = Field(1.0, description="of the teacher's logits in kl")
     similarity: Literal["auto", "cosine", "dot"] = Field("auto", description="auto: the retriever's")
     epochs: Annotated[float, Field(gt=0.0)] | None = Field(None, description="null: to the end of the schedule, else 1")

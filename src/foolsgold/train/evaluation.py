@@ -47,7 +47,7 @@ class RetrievalEvaluator(BaseEvaluator):
         name: str = "",
         progress: Progress = SILENT,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         if limit is not None and limit < len(collection.queries):
             collection = collection.with_queries(np.arange(limit))
         self.name = name
@@ -59,7 +59,7 @@ class RetrievalEvaluator(BaseEvaluator):
         self.primary_metric = "_".join(filter(None, (name, str(self._measures[0]))))
 
     def __call__(  # type: ignore[override]  # it is for models with one vector a text
-        self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
+        self, model: SentenceTransformer, output_path: str | None = None, epoch: int = -1, steps: int = -1
     ) -> dict[str, float]:
         """The mean of each measure, by name.
 
