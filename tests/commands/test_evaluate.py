@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("sentence_transformers", reason="needs the torch extra")
 
-import small
+import small_training as small
 
 from foolsgold.measures.evaluation import Evaluation
 

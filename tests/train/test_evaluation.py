@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("sentence_transformers", reason="needs the torch extra")
 pytest.importorskip("accelerate", reason="needs the torch extra")
 
-import small
+import small_training as small
 
 from foolsgold.measures.evaluation import Evaluation
 from foolsgold.train.evaluation import RetrievalEvaluator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from itertools import combinations, permutations
 from typing import Any
@@ -326,3 +327,17 @@ def test_what_topics_cannot_be_made_of_is_refused() -> None:
         _by_topic(rows, clusters_per_batch=0)
     with pytest.raises(SourceError, match="ask for at most 24"):
         _sampler(_by_topic(rows, n_clusters=30), rows.dataset, 4)
+
+
+def test_a_checkpoint_does_not_hold_the_rows_of_its_sampler() -> None:
+    rows = _rows_for_pickling()
+    for sampler in (no_duplicates(rows), topics(rows, np.eye(3, 4, dtype=np.float32))):
+        written = pickle.dumps(sampler)
+        assert len(written) < 200
+        with pytest.raises(TrainingError, match="set batch_sampler anew"):
+            pickle.loads(written)(rows.dataset, 2)
+
+
+def _rows_for_pickling() -> TrainingRows:
+    texts = {f"{i}": f"text {i}" for i in range(3)}
+    return TrainingRows(toy.collection(texts, texts, {name: {name: 1} for name in texts}))

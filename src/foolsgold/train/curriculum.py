@@ -46,10 +46,7 @@ def segments(stretches: Sequence[Stretch], steps_per_epoch: int) -> list[Segment
         minings = range(start, end, stretch.remine_steps or max(end - start, 1))
         evaluations = range(start, end, stretch.evaluate_steps or max(end - start, 1))
         cuts = [*sorted({*minings, *evaluations}), end]
-        found += [
-            Segment(begin, stop, regime, (begin - start) // minings.step)
-            for begin, stop in pairwise(cuts)
-        ]
+        found += [Segment(begin, stop, regime, (begin - start) // minings.step) for begin, stop in pairwise(cuts)]
     return found
 
 

@@ -37,7 +37,7 @@ def no_duplicates(rows: TrainingRows | None = None) -> Sampler:
 
     rows: what the trainer's data set is of. Without, the texts of the data set's columns say what is a duplicate.
     """
-    return partial(NoDuplicates, rows=rows)
+    return _Sampler(partial(NoDuplicates, rows=rows))
 
 
 def topics(
@@ -75,7 +75,29 @@ def topics(
         place[_tour(centroids)] = np.arange(len(centroids))
         return place[labels]
 
-    return partial(TopicBatchSampler, rows=rows, topic_of_query=topic_of_query, clusters_per_batch=clusters_per_batch)
+    return _Sampler(
+        partial(TopicBatchSampler, rows=rows, topic_of_query=topic_of_query, clusters_per_batch=clusters_per_batch)
+    )
+
+
+class _Sampler:
+    """What makes a sampler, without which it is pickled: the trainer writes its arguments into every checkpoint."""
+
+    def __init__(self, make: Sampler | None) -> None:
+        self._make = make
+
+    def __call__(self, *given: Any, **settings: Any) -> DefaultBatchSampler:
+        """The sampler of a data set.
+
+        Raises:
+            TrainingError: after unpickling.
+        """
+        if self._make is None:
+            raise TrainingError("these arguments were read from a file, which holds no rows; set batch_sampler anew")
+        return self._make(*given, **settings)
+
+    def __getstate__(self) -> dict[str, None]:
+        return {"_make": None}
 
 
 class NoDuplicates(DefaultBatchSampler):
