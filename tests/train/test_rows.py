@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 pytest.importorskip("sentence_transformers", reason="needs the torch extra")
+pytest.importorskip("accelerate", reason="needs the torch extra")
 
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from table_student import static_student
 from torch.utils.data import DataLoader
 from toy import TableTeacher, collection, run_file
 
@@ -22,6 +25,7 @@ import foolsgold as fg
 from foolsgold.errors import TrainingError
 from foolsgold.mined_set import MinedSet
 from foolsgold.train.labels import RowLabels
+from foolsgold.train.losses import MultipleNegativesRankingLoss
 from foolsgold.train.rows import TrainingRows, balanced_order, tenths
 
 DOCS = {"p1": "one", "p2": "two", "a": "three", "b": "four", "c": "five", "d": "six", "e": "seven", "x": "eight"}
@@ -222,6 +226,28 @@ def test_rows_can_be_pickled_and_a_copied_data_set_follows_the_epoch(mined: Mine
         wanted = [label.tolist() for label in rows.dataset[:]["label"]]
         assert [label.tolist() for label in pickle.loads(pickle.dumps(rows)).dataset[:]["label"]] == wanted
         assert [label.tolist() for label in copied[:]["label"]] == [wanted[1], wanted[0]]
+
+
+def test_a_plain_trainer_with_its_own_batch_sampler_draws_anew_every_epoch(tmp_path: Path, mined: MinedSet) -> None:
+    rows = TrainingRows(_what(), mined, 2)
+    student, seen = static_student(), []
+
+    class Noting(MultipleNegativesRankingLoss):
+        def forward(self, features: Any, labels: Any = None) -> Any:
+            seen.extend(labels.tolist())
+            return super().forward(features, labels)
+
+    arguments = SentenceTransformerTrainingArguments(
+        output_dir=str(tmp_path), num_train_epochs=4, per_device_train_batch_size=1, use_cpu=True, save_strategy="no",
+        report_to="none", disable_tqdm=True,
+    )  # fmt: skip
+    SentenceTransformerTrainer(model=student, args=arguments, train_dataset=rows.dataset, loss=Noting(student)).train()
+    wanted = []
+    for epoch in range(4):
+        rows.set_epoch(epoch)
+        wanted.append(sorted(label.tolist() for label in rows.dataset[:]["label"]))
+    assert [sorted(seen[4 * epoch : 4 * epoch + 4]) for epoch in range(4)] == wanted
+    assert wanted[0] != wanted[1]
 
 
 def test_a_balanced_draw_needs_a_teacher(tmp_path: Path) -> None:

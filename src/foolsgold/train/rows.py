@@ -65,6 +65,7 @@ class TrainingRows:
         transform = _Transform()
         self.dataset.set_transform(transform)  # hashed by its content, all texts otherwise
         transform.rows = self
+        self.dataset.set_epoch = self.set_epoch  # accelerate's data loaders call it, whatever orders the batches
 
     def __len__(self) -> int:
         return len(self.query_rows)
@@ -75,7 +76,7 @@ class TrainingRows:
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw as in this epoch. The samplers of `train.samplers` do it as the trainer tells them."""
+        """Draw as in this epoch. A trainer does it at the start of each."""
         self._epoch.fill_(epoch)
 
     def swap(self, mined: MinedSet | None, n: int) -> None:
