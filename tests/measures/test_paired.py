@@ -85,3 +85,8 @@ def test_the_other_way_round_is_as_probable_and_the_same_seed_gives_the_same(val
     assert p_value(differences, seed=4) == p_value(differences, seed=4) == p_value(-differences, seed=4)
     low, high = interval(differences, seed=4)
     assert interval(-differences, seed=4) == pytest.approx((-high, -low))
+
+
+def test_sums_that_differ_by_rounding_alone_are_equal() -> None:
+    # of the 8 sums of +-0.3 +-0.1 +-0.1 all but +-0.1, twice each way, are as far from 0 as -0.3: 6 of 8
+    assert p_value(np.array([-0.3, -0.1, 0.1]), 13) == 0.75

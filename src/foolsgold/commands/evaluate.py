@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from foolsgold.commands.console import Json, Quiet, assignments, log_to_stderr, out, print_json
@@ -85,9 +86,9 @@ def evaluate(
 
     before = None if baseline is None else evaluated(baseline)
     found = [evaluated(model) for model in models]
-    compared = [] if before is None else [one.compare(before) for one in found]
     if to is not None:
         found[0].save(to)
+    compared = [] if before is None else [one.compare(before) for one in found]
     if as_json:
         changes = [one.to_json() for one in compared] or [{}] * len(found)
         print_json(
@@ -121,5 +122,5 @@ def _table(found: list[Evaluation]) -> Table:
     for one in found:
         means: dict[str, Any] = one.means
         values = (f"{means[name]:.4f}" if name in means else "" for name in names)
-        table.add_row(one.model, one.collection, f"{len(one.query_ids):,}", *values)
+        table.add_row(escape(one.model), escape(one.collection), f"{len(one.query_ids):,}", *values)
     return table
