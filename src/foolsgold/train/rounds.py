@@ -279,7 +279,7 @@ class _Loop:
         if trainer.is_main:
             state.rounds.append(self._compared(segment, mined, began))
             state.curve = trainer.losses()
-            _say(state.rounds[-1], self._recipe.evaluation.decisive)
+            _say(state.rounds, self._recipe.evaluation.decisive)
         rounds = trainer.shared(state.rounds)
         if rounds[-1].outcome in ("rolled back", "stopped"):
             trainer.roll_back(state.best.stop)  # before it is written down: a run killed in between judges again
@@ -385,8 +385,11 @@ def _outcome(compared: Comparison, recipe: Recipe) -> Outcome:
     return outcomes[spec.on_regression]
 
 
-def _say(one: Round, decisive: str) -> None:
-    for gate in one.failed_gates:
+def _say(rounds: list[Round], decisive: str) -> None:
+    """What the last round brought, and the first time a set is used the gates that it fails."""
+    one = rounds[-1]
+    is_new = all(other.set_version != one.set_version for other in rounds[:-1])
+    for gate in one.failed_gates if is_new else ():
         log.warning("regime %s: the audit's gate %s fails; see the set's report", one.regime, gate)
     level = logging.WARNING if one.outcome in ("worse", "rolled back", "stopped") else logging.INFO
     log.log(
