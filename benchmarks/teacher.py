@@ -46,8 +46,9 @@ from datasets import Dataset
 from sentence_transformers.util import mine_hard_negatives
 
 import foolsgold as fg
+from foolsgold.encoding.batches import length_batches
 from foolsgold.encoding.names import locate
-from foolsgold.encoding.onnx import OnnxModel, length_batches
+from foolsgold.encoding.onnx import OnnxModel
 from foolsgold.encoding.torch_model import load_model
 from foolsgold.recipe import ModelSpec, TeacherSpec
 from foolsgold.records import FloatArray, sigmoid, text_key

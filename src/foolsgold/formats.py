@@ -110,9 +110,9 @@ def examples(mined: MinedSet, collection: Collection) -> Examples:
     each = mined.manifest["recipe"]["decide"]["positive_reference"] == "each"
     query, positive = collection.positive_query, collection.positive_rows
     table = mined.negatives
-    owner = _rows(collection.queries, table["query_id"])
+    owner = rows_of(collection.queries, table["query_id"])
     if each:
-        owner_keys = pair_keys(owner, _rows(collection.documents, table["positive_id"]))
+        owner_keys = pair_keys(owner, rows_of(collection.documents, table["positive_id"]))
         keys = pair_keys(query, positive)
     else:
         owner_keys, keys = owner.astype(np.int64), query.astype(np.int64)
@@ -127,7 +127,7 @@ def examples(mined: MinedSet, collection: Collection) -> Examples:
         first=first,
         begin=begin,
         counts=np.searchsorted(owner_keys, keys, side="right") - begin,
-        negative=_rows(collection.documents, table["doc_id"]),
+        negative=rows_of(collection.documents, table["doc_id"]),
         score=_column(table["teacher_score"]),
         weight=table["weight"].to_numpy(),
     )
@@ -139,7 +139,7 @@ def _positive_scores(mined: MinedSet, collection: Collection) -> Column:
     if mined.manifest["recipe"]["relabel"]:
         parts.append(mined.relabelled)
     table = pa.concat_tables(parts, promote_options="permissive")
-    keys = pair_keys(_rows(collection.queries, table["query_id"]), _rows(collection.documents, table["doc_id"]))
+    keys = pair_keys(rows_of(collection.queries, table["query_id"]), rows_of(collection.documents, table["doc_id"]))
     order = np.argsort(keys)
     place = order[np.searchsorted(keys[order], pair_keys(collection.positive_query, collection.positive_rows))]
     return _column(table["teacher_score"]).take(place)
@@ -254,7 +254,7 @@ def _texts(texts: Texts, rows: npt.NDArray[Any]) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, pa.string())
 
 
-def _rows(texts: Texts, ids: pa.ChunkedArray) -> IntArray:
+def rows_of(texts: Texts, ids: pa.ChunkedArray) -> IntArray:
     """int32 (n): the row of each of many ids, which may repeat."""
     encoded = pa.concat_arrays(ids.cast(pa.large_string()).chunks or [pa.array([], pa.large_string())])
     encoded = encoded.dictionary_encode()

@@ -81,11 +81,7 @@ def mine(
             sections["teacher"] = {"model": own_teacher.name}
         else:
             sections["teacher"] = teacher
-    if isinstance(recipe, str | Path):
-        recipe = Recipe.from_yaml(recipe)
-    elif isinstance(recipe, Mapping):
-        recipe = Recipe.build(recipe)
-    recipe = with_sections(recipe or Recipe(), sections)
+    recipe = resolved(Recipe() if recipe is None else recipe, sections)
     if collection is None:
         if recipe.collection is None:
             raise CollectionError("no collection: give one, or a recipe with a `collection` section")
@@ -158,6 +154,15 @@ def mine_block(run: Run, queries: IntArray) -> dict[str, pa.Table]:
     candidates = exclude_from(run, found, units)
     outcome = decide_in_waves(run, candidates, units)
     return tables(run, queries, units, candidates, outcome)
+
+
+def resolved(recipe: Recipe | Mapping[str, Any] | str | Path, sections: Mapping[str, Any]) -> Recipe:
+    """The recipe that a caller means: one, its plain values or a YAML file, with sections updated."""
+    if isinstance(recipe, str | Path):
+        recipe = Recipe.from_yaml(recipe)
+    elif isinstance(recipe, Mapping):
+        recipe = Recipe.build(recipe)
+    return with_sections(recipe, sections)
 
 
 def with_sections(recipe: Recipe, sections: Mapping[str, Any]) -> Recipe:

@@ -22,7 +22,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -31,7 +30,7 @@ from foolsgold.audit import Audit, audit, write_report
 from foolsgold.collection import Collection, load_collection
 from foolsgold.errors import CollectionError, MinedSetError
 from foolsgold.explain import Explanation
-from foolsgold.formats import Format, to_dataset
+from foolsgold.formats import Format, rows_of, to_dataset
 from foolsgold.recipe import CollectionSpec
 from foolsgold.records import ledger_schema, negatives_schema, positives_schema, queries_schema
 
@@ -232,11 +231,8 @@ class MinedSet:
         if not self.manifest["recipe"]["relabel"]:
             return found
         extra = self.relabelled
-        queries, documents = extra["query_id"].to_pylist(), extra["doc_id"].to_pylist()
-        query_rows, doc_rows = found.queries.find(queries), found.documents.find(documents)
         return found.with_extra_positives(
-            np.array([query_rows[query] for query in queries], dtype=np.int32),
-            np.array([doc_rows[doc] for doc in documents], dtype=np.int32),
+            rows_of(found.queries, extra["query_id"]), rows_of(found.documents, extra["doc_id"])
         )
 
     @cached_property

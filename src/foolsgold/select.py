@@ -61,9 +61,9 @@ def uniforms(seed: int, *parts: int | IntArray) -> Floats:
     It does not depend on which other candidates there are, nor on blocks, threads or engines, so a deeper pool or a
     changed threshold never reshuffles the rest. SplitMix64's mixer (Steele, Lea, Flood 2014) over the parts in turn.
     """
-    state = _mix(np.array([seed], dtype=np.uint64))
+    state = mix(np.array([seed], dtype=np.uint64))
     for part in parts:
-        state = _mix(state ^ _mix(np.atleast_1d(part).astype(np.uint64)))
+        state = mix(state ^ mix(np.atleast_1d(part).astype(np.uint64)))
     return ((state >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
 
 
@@ -208,7 +208,8 @@ def _position_within(group: LongArray, key: Floats) -> LongArray:
     return position
 
 
-def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """uint64 (n): numbers as good as random, one for each, by SplitMix64's mixer (Steele, Lea, Flood, OOPSLA 2014)."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -29,6 +27,7 @@ import numpy as np
 import onnxruntime
 from tokenizers import Tokenizer
 
+from foolsgold.encoding.batches import length_batches, run_in_threads
 from foolsgold.encoding.configs import read_json
 from foolsgold.errors import ModelError
 from foolsgold.records import FloatArray, IntArray, LongArray
@@ -135,20 +134,7 @@ class OnnxModel:
         """
         size = self._batch if self._batch == 1 else batch_size or self._batch
         batches = length_batches([len(tokens) for tokens in inputs], size=size)
-        running: deque[tuple[LongArray, Future[dict[str, FloatArray]]]] = deque()
-        with ThreadPoolExecutor(self._threads) as pool:
-            try:
-                for rows in batches:
-                    running.append((rows, pool.submit(self.run, [inputs[row] for row in rows])))
-                    if len(running) > 2 * self._threads:
-                        rows, outputs = running.popleft()
-                        yield rows, outputs.result()
-                while running:
-                    rows, outputs = running.popleft()
-                    yield rows, outputs.result()
-            finally:
-                for _, outputs in running:
-                    outputs.cancel()
+        yield from run_in_threads(lambda rows: self.run([inputs[row] for row in rows]), batches, threads=self._threads)
 
     def _encodings(self, inputs: Sequence[Any]) -> Iterator[Any]:
         # A tokeniser's encodings are many times larger than their ids, so only a few are held at a time.
@@ -171,21 +157,6 @@ class OnnxModel:
             padded["attention_mask"][row, : len(tokens)] = 1 if tokens.attended is None else tokens.attended
             padded["token_type_ids"][row, : len(tokens)] = 0 if tokens.types is None else tokens.types
         return {name: padded[name].astype(dtype, copy=False) for name, dtype in self._inputs.items()}
-
-
-def length_batches(lengths: Sequence[int] | IntArray, *, size: int, max_tokens: int = 16_384) -> Iterator[LongArray]:
-    """Positions of inputs that are run together: at most `size`, of nearly one length, the longest first.
-
-    lengths: tokens of each input. max_tokens bounds a batch's tokens with its padding, so that memory is bounded; an
-    input longer than that is a batch by itself.
-    """
-    lengths = np.asarray(lengths, dtype=np.int64)
-    order = np.argsort(-lengths, kind="stable")
-    start = 0
-    while start < len(order):
-        fits = max(1, min(size, max_tokens // max(1, int(lengths[order[start]]))))
-        yield order[start : start + fits]
-        start += fits
 
 
 def _session(path: Path) -> Any:

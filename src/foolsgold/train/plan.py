@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from foolsgold.mine import resolved
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe
 from foolsgold.train.regimes import (
@@ -17,7 +18,6 @@ from foolsgold.train.regimes import (
     mining_recipe,
     negatives_of,
     regimes_of,
-    resolved,
     segments_of,
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,6 @@ from foolsgold.train.curriculum import Segment, Stretch, mode_sections, segments
 
 _KEPT = "kept"  # the source that hands a set's negatives on to the next
 _DISTILLED = ("margin_mse", "kl")  # losses on the teacher's scores
-
-
-def resolved(recipe: Recipe | Mapping[str, Any] | str | Path, sections: Mapping[str, Any]) -> Recipe:
-    """The recipe that a caller means."""
-    if isinstance(recipe, str | Path):
-        recipe = Recipe.from_yaml(recipe)
-    elif isinstance(recipe, Mapping):
-        recipe = Recipe.build(recipe)
-    return with_sections(recipe, sections)
 
 
 def regimes_of(recipe: Recipe) -> list[RegimeSpec]:

@@ -27,7 +27,8 @@ import pyarrow.parquet as pq
 from foolsgold.cache import cache_folder
 from foolsgold.encoding.names import fetched, fingerprint, locate
 from foolsgold.evaluate import Comparison, Evaluation, evaluate
-from foolsgold.mine import mine
+from foolsgold.formats import rows_of
+from foolsgold.mine import mine, resolved
 from foolsgold.mined_set import MinedSet
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe, RegimeSpec
@@ -38,7 +39,6 @@ from foolsgold.train.regimes import (
     mining_recipe,
     negatives_of,
     regimes_of,
-    resolved,
     segments_of,
 )
 from foolsgold.train.report import write_report
@@ -135,6 +135,7 @@ class _Loop:
         self._version = _version_of(facts)
         self._folder = Path(out) / self._version
         self._facts = facts
+        self._set: MinedSet | None = None  # the one opened last
 
     def run(self) -> Trained:
         state = self._opened()
@@ -239,6 +240,7 @@ class _Loop:
         mined = mine(self._collection, recipe, out=self._folder / "sets", progress=self._progress, cache=self._cache)
         mined.report()
         self._forget(mined)
+        self._set = mined
         return mined
 
     def _student_folder(self, regime: RegimeSpec) -> Path:
@@ -325,7 +327,10 @@ class _Loop:
         return self._folder / "evaluations" / f"step-{step}.parquet"
 
     def _open_set(self, version: str) -> MinedSet:
-        return MinedSet(self._folder / "sets" / version, self._collection)
+        """The same object as long as no other set is asked for: what it has audited or read it keeps."""
+        if self._set is None or self._set.version != version:
+            self._set = MinedSet(self._folder / "sets" / version, self._collection)
+        return self._set
 
     def _finish(self) -> None:
         """Put the best model into model/, with what it was made of."""
@@ -365,13 +370,8 @@ def _version_of(facts: Mapping[str, Any]) -> str:
 
 def _mask_false_negatives(known: KnownPositives, mined: MinedSet) -> None:
     """From now on, what the teacher holds for positives of a query is no negative of it in any batch."""
-    found = mined.relabelled
-    queries, documents = found["query_id"].to_pylist(), found["doc_id"].to_pylist()
-    query_row, doc_row = mined.collection.queries.find(queries), mined.collection.documents.find(documents)
-    known.add(
-        np.array([query_row[query] for query in queries], dtype=np.int64),
-        np.array([doc_row[document] for document in documents], dtype=np.int64),
-    )
+    found, of = mined.relabelled, mined.collection
+    known.add(rows_of(of.queries, found["query_id"]), rows_of(of.documents, found["doc_id"]))
 
 
 def _outcome(compared: Comparison, recipe: Recipe) -> Outcome:

@@ -19,6 +19,7 @@ from foolsgold.errors import TrainingError
 from foolsgold.formats import Examples, examples
 from foolsgold.mined_set import MinedSet
 from foolsgold.records import BoolArray, Column, FloatArray, IntArray, LongArray, Scale, ranges
+from foolsgold.select import mix
 from foolsgold.train.labels import pack
 
 Draw = Literal["uniform", "balanced"]
@@ -240,11 +241,8 @@ def _logits(scores: Column, scale: Scale) -> FloatArray:
 
 
 def _hashed(parts: _UnsignedArray) -> _UnsignedArray:
-    """uint64 (k, m) to uint64 (m), numbers as good as random, by SplitMix64 (Steele et al., OOPSLA 2014)."""
+    """uint64 (k, m) to uint64 (m), numbers as good as random."""
     mixed = np.zeros(parts.shape[1:], dtype=np.uint64)
     for part in parts:
-        mixed = (mixed ^ part) + np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed = mixed ^ (mixed >> np.uint64(31))
+        mixed = mix(mixed ^ part)
     return mixed

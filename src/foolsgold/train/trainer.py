@@ -27,11 +27,8 @@ from foolsgold.train.memory_bank import MemoryBankLoss
 from foolsgold.train.rows import TrainingRows
 
 _CURVE = 200  # points of the loss curve, about
-_OF_THE_RUN = (
-    "scheduler.pt",
-    "trainer_state.json",
-    "training_args.bin",
-)  # and rng_state*: of the step, not the weights
+# Files of a checkpoint, with rng_state*, that belong to the step and not to the weights.
+_OF_THE_RUN = ("scheduler.pt", "trainer_state.json", "training_args.bin")
 _OPTIMIZER = "optimizer.pt"
 _STATE = "trainer_state.json"
 _LONG = 86_400  # seconds that other processes wait while one mines
