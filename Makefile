@@ -1,7 +1,7 @@
 PYTHON ?= python3
 PIP_FLAGS ?= -q --disable-pip-version-check
 
-.PHONY: demo install test check format docs clean
+.PHONY: demo install test check format schema docs clean
 
 # The first minute with the project: a light environment (no torch), real models from a package, real text.
 demo: .venv-demo/.done
@@ -22,6 +22,10 @@ check: .venv/.done
 format: .venv/.done
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
+
+# docs/recipe.schema.json, from the recipe's fields
+schema: .venv/.done
+	.venv/bin/python -c 'import json; from foolsgold.recipe import recipe_schema; print(json.dumps(recipe_schema(), indent=2))' > docs/recipe.schema.json
 
 .venv-demo/.done: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "foolsgold needs Python 3.11 or newer; make PYTHON=python3.12 demo names another")'

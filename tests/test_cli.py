@@ -73,6 +73,9 @@ def test_json_output_is_one_object_on_stdout(folder: Path) -> None:
 
 def test_init_writes_a_recipe_that_mine_takes(folder: Path) -> None:
     assert _run(folder, "init", "r.yaml", "--pairs", "pairs.jsonl").returncode == 0
+    assert _run(folder, "init", "s.yaml", "--schema").returncode == 0
+    assert (folder / "s.yaml").read_text().startswith("# yaml-language-server: $schema=recipe.schema.json\n")
+    assert json.loads((folder / "recipe.schema.json").read_text())["title"] == "foolsgold recipe"
     again = _run(folder, "init", "r.yaml")
     assert again.returncode == 2
     assert "r.yaml exists; --force" in again.stderr
@@ -87,9 +90,13 @@ def test_explain_and_diff_read_what_mine_wrote(folder: Path) -> None:
     row = mined.negatives.to_pylist()[0]
     story = _run(folder, "explain", "mined", row["query_id"], row["doc_id"])
     assert story.returncode == 0, story.stderr
-    assert story.stdout.startswith(f"Query {row['query_id']}, document {row['doc_id']}: found by")
+    assert f"Query {row['query_id']}, document {row['doc_id']}: found by" in story.stdout
+    texts = mined.collection.documents
+    assert f"Document {row['doc_id']}: {texts.take([texts.find([row['doc_id']])[row['doc_id']]])[0]}" in story.stdout
+    assert f"In the set before, {Path(first).name}: " in story.stdout
     change = _run(folder, "diff", first, second)
     assert "seed: 13 -> 14" in change.stdout
+    assert change.stdout.splitlines()[0].endswith("kept")
     assert json.loads(_run(folder, "diff", first, second, "--json").stdout)["recipe"] == {"seed": [13, 14]}
 
 

@@ -131,14 +131,18 @@ def test_a_pair_that_was_never_a_candidate_is_said_to_be_none(tmp_path: Path) ->
         mined.explain("z", "a")
 
 
-def test_a_difference_names_pairs_and_recipe_fields(tmp_path: Path) -> None:
-    before = _mine(tmp_path)
-    after = _mine(tmp_path, decide={"negative_below": 0.15})
-    change = before.diff(after)
-    assert change.added == []
-    assert change.removed == [("q", "b"), ("r", "b")]
-    assert change.kept == [("q", "a")]
-    assert change.recipe == {"decide.negative_below": (0.3, 0.15)}
+def test_a_notebook_shows_tables_with_every_text_escaped(tmp_path: Path) -> None:
+    mined = _mine(tmp_path)
+    mined.manifest["collection"]["name"] = "<b>toy</b>"
+    table = mined._repr_html_()
+    assert "&lt;b&gt;toy&lt;/b&gt;" in table
+    assert "<b>" not in table
+    assert 'selected from run</td><td style="text-align: right">3<' in table
+    gates = mined.audit()._repr_html_()
+    for gate in mined.audit().gates:
+        assert f">{gate.name}<" in gates
+    assert "decide.negative_below" in fg.Recipe.build({"decide": {"negative_below": 0.2}})._repr_html_()
+    assert "seed" not in fg.Recipe()._repr_html_()
 
 
 def test_a_set_opens_from_its_folder_and_from_the_folder_of_sets(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
 from foolsgold.errors import RecipeError
-from foolsgold.recipe import Recipe
+from foolsgold.recipe import Recipe, recipe_schema
 from foolsgold.template import commented_recipe
 
 
@@ -124,3 +126,29 @@ def test_a_batch_size_may_be_left_open_by_name() -> None:
     assert Recipe.build({"teacher": {"batch_size": "auto"}}).teacher == Recipe().teacher
     with pytest.raises(RecipeError, match=r"teacher\.batch_size"):
         Recipe.build({"teacher": {"batch_size": 0}})
+
+
+def test_the_schema_takes_what_a_recipe_takes_and_names_what_it_does_not() -> None:
+    schema = recipe_schema()
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    short = {
+        "collection": {"pairs": "rows.csv"},
+        "retriever": {"model": "m", "batch_size": "auto"},
+        "sources": {"bm25": None, "dense": {"model": "m", "window": [0, 50]}},
+        "teacher": None,
+        "student": {"lora": True},
+        "schedule": [{"name": "hard", "from": 0, "to": 2, "mode": "dense_ce_0.3"}],
+    }
+    Recipe.build(short)
+    for recipe in (short, yaml.safe_load(Recipe().to_yaml()), yaml.safe_load(commented_recipe({"beir": "data"}))):
+        assert [error.message for error in validator.iter_errors(recipe)] == []
+    for wrong in ({"decide": {"negativ_below": 0.1}}, {"select": {"strategy": "best"}}, {"schedule": [{"name": "x"}]}):
+        assert list(validator.iter_errors(wrong))
+        with pytest.raises(RecipeError):
+            Recipe.build(wrong)
+
+
+def test_the_published_schema_is_the_recipes() -> None:
+    published = Path(__file__).parents[1] / "docs" / "recipe.schema.json"
+    assert json.loads(published.read_text(encoding="utf-8")) == recipe_schema(), "make schema writes it anew"

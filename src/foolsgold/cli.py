@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -14,12 +15,13 @@ from foolsgold.commands.audit import audit
 from foolsgold.commands.calibrate import calibrate
 from foolsgold.commands.console import Assign, Json, Out, Quiet, assignments, log_to_stderr, out, print_json
 from foolsgold.commands.evaluate import evaluate
+from foolsgold.commands.explain import diff, explain
 from foolsgold.commands.label import label
 from foolsgold.commands.log import log
 from foolsgold.commands.risk import risk
 from foolsgold.commands.train import print_trained, summary, train
 from foolsgold.errors import FoolsgoldError, GateFailed, RecipeError
-from foolsgold.recipe import Recipe
+from foolsgold.recipe import Recipe, recipe_schema
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -128,13 +130,16 @@ def init(
     beir: Annotated[str | None, typer.Option(help="Folder with corpus.jsonl, queries.jsonl, qrels/.")] = None,
     pairs: Annotated[str | None, typer.Option(help="File of (query, positive) rows.")] = None,
     force: Annotated[bool, typer.Option(help="Write over an existing file.")] = False,
+    schema: Annotated[
+        bool, typer.Option(help="Write recipe.schema.json beside it: editors then complete and check.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write a commented recipe with every field and its default.
 
     Example: `foolsgold init recipe.yaml --beir data/scifact`
     """
-    from foolsgold.template import commented_recipe
+    from foolsgold.template import SCHEMA, commented_recipe
 
     if beir and pairs:
         raise RecipeError("--beir and --pairs name two collections; a recipe has one")
@@ -142,7 +147,9 @@ def init(
         raise RecipeError(f"{path} exists; --force writes over it, another name keeps both")
     collection: dict[str, Any] = {"pairs": pairs} if pairs else {"beir": beir or "data/my-collection", "split": "train"}
     try:
-        path.write_text(commented_recipe(collection), encoding="utf-8")
+        path.write_text(commented_recipe(collection, schema=schema), encoding="utf-8")
+        if schema:
+            path.with_name(SCHEMA).write_text(json.dumps(recipe_schema(), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise RecipeError(f"{path}: cannot be written ({error})") from None
     if as_json:
@@ -224,45 +231,8 @@ def mine(
         raise GateFailed(f"{mined.path}: {' and '.join(failed)} failed; the set is written all the same")
 
 
-@app.command()
-def explain(
-    path: Annotated[Path, typer.Argument(metavar="SET", help="A mined set, or a folder of sets (its newest).")],
-    query_id: Annotated[str, typer.Argument(metavar="QUERY_ID")],
-    doc_id: Annotated[str, typer.Argument(metavar="DOC_ID")],
-    as_json: Json = False,
-) -> None:
-    """Tell one candidate's whole story.
-
-    Example: `foolsgold explain mined/ q17 d42`
-    """
-    from foolsgold.mined_set import MinedSet
-
-    story = MinedSet(path).explain(query_id, doc_id)
-    if as_json:
-        print_json({"row": dict(story.row), "sentences": story.sentences})
-    else:
-        out.print(str(story), markup=False)
-
-
-@app.command()
-def diff(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="A mined set.")],
-    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Another.")],
-    as_json: Json = False,
-) -> None:
-    """What changed from one mined set to another.
-
-    Example: `foolsgold diff mined/3f1c0a2b9d4e mined/8a7b6c5d4e3f`
-    """
-    from foolsgold.mined_set import MinedSet
-
-    change = MinedSet(before).diff(MinedSet(after))
-    if as_json:
-        print_json(dict(change.__dict__))
-    else:
-        out.print(str(change), markup=False)
-
-
+app.command()(explain)
+app.command()(diff)
 app.command()(audit)
 app.command()(risk)
 app.command()(label)

@@ -65,6 +65,18 @@ def lineage(path: str | Path) -> list[Node]:
     return sorted(found, key=lambda node: (node.created, node.version), reverse=True)
 
 
+def history(mined: MinedSet, query_id: str, doc_id: str) -> dict[str, str]:
+    """What the sets that came before one, in its folder, said of a candidate, by version, newest first."""
+    return {before.version: _last_word(before, query_id, doc_id) for before in list(_with_parents(mined.path))[1:]}
+
+
+def _last_word(mined: MinedSet, query_id: str, doc_id: str) -> str:
+    try:
+        return " ".join(mined.explain(query_id, doc_id).sentences[1:])
+    except MinedSetError:
+        return "not a candidate."
+
+
 def _model(run: Path) -> Node:
     state = RunState.load(run)
     rounds = state.rounds

@@ -15,7 +15,6 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -28,9 +27,11 @@ import pyarrow.parquet as pq
 
 from foolsgold.audit import Audit, audit, write_report
 from foolsgold.collection import Collection, load_collection
+from foolsgold.diff import Diff
 from foolsgold.errors import CollectionError, MinedSetError
 from foolsgold.explain import Explanation
 from foolsgold.formats import Format, rows_of, to_dataset
+from foolsgold.page.tables import html_table
 from foolsgold.recipe import CollectionSpec
 from foolsgold.records import ledger_schema, negatives_schema, positives_schema, queries_schema
 
@@ -169,6 +170,22 @@ class MinedSet:
             f"MinedSet({self.version}: {counts['selected']:,} negatives for {counts['queries']:,} queries, {self.path})"
         )
 
+    def _repr_html_(self) -> str:
+        manifest, counts = self.manifest, self.manifest["counts"]
+        rows: list[tuple[str, Any]] = [
+            ("collection", manifest["collection"]["name"]),
+            ("mined", manifest["created"]),
+            *((name, counts[name]) for name in ("queries", "candidates", "excluded", "false_negative", "selected")),
+            *((f"selected from {source}", number) for source, number in counts["selected_by"].items()),
+            ("queries at budget", counts["queries_at_budget"]),
+            ("teacher", (manifest["teacher"] or {}).get("model", "none")),
+            *((gate.name, f"{gate.verdict}, {_number(gate.value)}") for gate in self.audit().gates),
+            ("folder", self.path),
+        ]
+        return html_table(
+            f"mined set {self.version}", ("", ""), ((name.replace("_", " "), said) for name, said in rows)
+        )
+
     @cached_property
     def negatives(self) -> pa.Table:
         """The selected negatives, `records.negatives_schema`."""
@@ -289,41 +306,8 @@ class MinedSet:
         return Diff.between(self, other if isinstance(other, MinedSet) else MinedSet(other))
 
 
-@dataclass(frozen=True)
-class Diff:
-    """From one mined set to another: (query_id, doc_id) pairs, sorted, and the recipe fields that changed."""
-
-    added: list[tuple[str, str]]
-    removed: list[tuple[str, str]]
-    kept: list[tuple[str, str]]
-    recipe: dict[str, tuple[Any, Any]]
-
-    @classmethod
-    def between(cls, before: MinedSet, after: MinedSet) -> Diff:
-        """Compare the selected negatives and the recipes of two sets."""
-        old, new = (
-            set(zip(mined.negatives["query_id"].to_pylist(), mined.negatives["doc_id"].to_pylist(), strict=True))
-            for mined in (before, after)
-        )
-        fields = [_flat(mined.manifest["recipe"]) for mined in (before, after)]
-        changed = {
-            name: (fields[0].get(name), fields[1].get(name))
-            for name in sorted(fields[0].keys() | fields[1].keys())
-            if fields[0].get(name) != fields[1].get(name)
-        }
-        return cls(sorted(new - old), sorted(old - new), sorted(old & new), changed)
-
-    def __str__(self) -> str:
-        lines = [f"{len(self.added):,} added, {len(self.removed):,} removed, {len(self.kept):,} kept"]
-        lines += [f"{name}: {old} -> {new}" for name, (old, new) in self.recipe.items()]
-        return "\n".join(lines)
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return flat
+def _number(value: float | None) -> str:
+    return "not known" if value is None else f"{value:,.4g}"
 
 
 def write_qrels(collection: Collection, path: Path) -> None:

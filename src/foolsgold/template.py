@@ -14,6 +14,8 @@ _HEAD = """\
 #   foolsgold mine recipe.yaml --out mined/
 # A model is a Hugging Face hub id, a local folder, or package:NAME/SUBPATH (a folder in an installed package).
 """
+SCHEMA = "recipe.schema.json"
+_COMPLETED = f"# yaml-language-server: $schema={SCHEMA}\n"  # what editors look for
 _COLLECTION = """\
 # What is mined: corpus, queries and judgements. One of
 #   {beir: FOLDER, split: train}             corpus.jsonl, queries.jsonl, qrels/train.tsv
@@ -48,8 +50,10 @@ _ABOUT = {
 }
 
 
-def commented_recipe(collection: dict[str, Any]) -> str:
+def commented_recipe(collection: dict[str, Any], *, schema: bool = False) -> str:
     """The default recipe as YAML with comments, for the given `collection` section.
+
+    schema: name the JSON schema beside it, for editors.
 
     Raises:
         RecipeError: the section is not one.
@@ -57,7 +61,7 @@ def commented_recipe(collection: dict[str, Any]) -> str:
     recipe = Recipe.build({"collection": collection})
     spec = recipe.collection
     assert spec is not None
-    parts = [_HEAD, _COLLECTION + _line("collection", spec.model_dump(exclude_unset=True), "")]
+    parts = [_COMPLETED * schema + _HEAD, _COLLECTION + _line("collection", spec.model_dump(exclude_unset=True), "")]
     for name, field in Recipe.model_fields.items():
         value = getattr(recipe, name)
         if isinstance(value, CollectionSpec):

@@ -13,6 +13,7 @@ from foolsgold.errors import TrainingError
 from foolsgold.records import FloatArray
 from foolsgold.train.distillation import ListwiseKLLoss, MarginMSELoss
 from foolsgold.train.labels import pack
+from foolsgold.train.losses import MultipleNegativesRankingLoss
 
 B, N = 4, 3
 DOCUMENTS = B + np.arange(B * (1 + N)).reshape(1 + N, B)  # texts by column, row
@@ -97,6 +98,22 @@ def test_dual_supervision_adds_the_margins_to_the_documents_of_other_rows() -> N
     pairs = MarginMSELoss(model)(features(), labels(weights=weights)).item()
     both = MarginMSELoss(model, in_batch_teacher=score)(features(), labels(weights=weights)).item()
     assert both == pytest.approx(pairs + 0.75 * (np.mean(halves[0]) + np.mean(halves[1])) / 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", [MarginMSELoss, ListwiseKLLoss])
+def test_a_contrastive_loss_over_the_batch_is_added_with_its_weight(loss: Any) -> None:
+    model = student()
+    contrastive = MultipleNegativesRankingLoss(model, scale=5.0)
+    alone, batch = loss(model)(features(), labels()), contrastive(features(), labels())
+    (alone + 0.3 * batch).backward()
+    wanted, model.table.grad = model.table.grad, None
+    both = loss(model, contrastive=contrastive, contrastive_weight=0.3)(features(), labels())
+    both.backward()
+    assert both.item() == pytest.approx(alone.item() + 0.3 * batch.item(), rel=1e-6)
+    assert torch.allclose(model.table.grad, wanted, rtol=1e-5)
+    missing = labels(np.full_like(SCORES, np.nan))  # without scores there is still the batch
+    left = loss(model, contrastive=contrastive)(features(), missing).item()
+    assert left == pytest.approx(0.2 * batch.item(), rel=1e-6)
 
 
 @pytest.mark.parametrize(("how", "function"), FUNCTIONS)

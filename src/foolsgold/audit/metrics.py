@@ -18,11 +18,14 @@ from foolsgold.audit.margins import Margins, Scores, in_unit, modes_of
 from foolsgold.audit.texts import Lengths, lengths_of, near_duplicate_share, rows_of
 from foolsgold.collection import Collection
 from foolsgold.errors import FoolsgoldError, MinedSetError
+from foolsgold.page.tables import html_table
 from foolsgold.recipe import AuditSpec, ExcludeSpec
 from foolsgold.records import Scale
 
 if TYPE_CHECKING:
     from foolsgold.mined_set import MinedSet
+
+_WORSE = ("warn", "fail")
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,16 @@ class Audit:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self) | {"passed": self.passed}
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            f"audit of {self.negatives:,} negatives for {self.queries:,} queries",
+            ("gate", "what it measures", "value", "limit", "verdict", "what to do"),
+            (
+                (gate.name, gate.measure, gate.value, gate.limit, gate.verdict, gate.remedy * (gate.verdict in _WORSE))
+                for gate in self.gates
+            ),
+        )
 
 
 def audit(mined: MinedSet) -> Audit:

@@ -14,6 +14,8 @@ from foolsgold.recipe.recipe import (
     TeacherSpec,
     read_yaml,
 )
+from foolsgold.recipe.schema import recipe_schema
+from foolsgold.recipe.stage import flat
 from foolsgold.recipe.training import EvaluationSpec, LoraSpec, RegimeSpec, RemineSpec, StudentSpec, steps_in
 
 __all__ = [
@@ -33,6 +35,8 @@ __all__ = [
     "SourceSpec",
     "StudentSpec",
     "TeacherSpec",
+    "flat",
     "read_yaml",
+    "recipe_schema",
     "steps_in",
 ]

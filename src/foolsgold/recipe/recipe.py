@@ -16,7 +16,8 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from foolsgold.errors import RecipeError
-from foolsgold.recipe.stage import BatchSize, Fraction, Stage
+from foolsgold.page.tables import html_table
+from foolsgold.recipe.stage import BatchSize, Fraction, Stage, flat
 from foolsgold.recipe.training import EvaluationSpec, RegimeSpec, RemineSpec, StudentSpec
 from foolsgold.records import Scale
 
@@ -84,7 +85,7 @@ class CollectionSpec(Stage):
     )
     held_out: Fraction = Field(0.1, description="share of the queries in part held_out")
 
-    @field_validator("pairs", mode="before")
+    @field_validator("pairs", mode="before", json_schema_input_type=str | PairsSpec | None)
     @classmethod
     def _a_path_is_enough(cls, pairs: Any) -> Any:
         return {"path": pairs} if isinstance(pairs, str) else pairs
@@ -157,7 +158,7 @@ class SourceSpec(Stage):
     # run
     path: str | None = Field(None, description="TREC run file or parquet (query_id, doc_id, score)")
 
-    @field_validator("model", mode="before")
+    @field_validator("model", mode="before", json_schema_input_type=str | ModelSpec | None)
     @classmethod
     def _a_name_is_enough(cls, model: Any) -> Any:
         return {"model": model} if isinstance(model, str) else model
@@ -345,7 +346,7 @@ class Recipe(Stage):
     evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec)
     seed: int = Field(13, ge=0, lt=2**63)
 
-    @field_validator("sources", mode="before")
+    @field_validator("sources", mode="before", json_schema_input_type=dict[str, SourceSpec | None])
     @classmethod
     def _empty_section_means_defaults(cls, sources: Any) -> Any:
         if isinstance(sources, Mapping):
@@ -416,6 +417,11 @@ class Recipe(Stage):
         if self.remine is not None and self.schedule and not any(regime.mines_with_student for regime in self.schedule):
             raise ValueError("remine: no regime of the schedule mines with the student; name self among its sources")
         return self
+
+    def _repr_html_(self) -> str:
+        """What is not a default, one field a line."""
+        changed = self.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+        return html_table("recipe: what is not a default", ("field", "value"), flat(changed).items())
 
     def kind_of(self, source: str) -> SourceKind:
         """The kind of one of `sources`, from its spec or else its name."""

@@ -53,6 +53,11 @@ class StudentSpec(Stage):
         0.05, description="of similarities, in every loss; in margin_mse of cosines only"
     )
     teacher_temperature: Annotated[float, Field(gt=0.0)] = Field(1.0, description="of the teacher's logits in kl")
+    contrastive_weight: float = Field(
+        0.2,
+        ge=0.0,
+        description="of mnr's loss over the batch, added to margin_mse and kl; 0: the teacher's scores alone",
+    )
     similarity: Literal["auto", "cosine", "dot"] = Field("auto", description="auto: the retriever's")
     epochs: Annotated[float, Field(gt=0.0)] | None = Field(None, description="null: to the end of the schedule, else 1")
     negatives: int = Field(5, ge=0, description="a row and epoch, where the schedule does not say")
@@ -88,7 +93,7 @@ class StudentSpec(Stage):
     device: str | None = None
     trust_remote_code: bool = False
 
-    @field_validator("lora", mode="before")
+    @field_validator("lora", mode="before", json_schema_input_type=bool | LoraSpec | None)
     @classmethod
     def _true_means_defaults(cls, lora: Any) -> Any:
         return {True: {}, False: None}.get(lora, lora) if isinstance(lora, bool) else lora
@@ -97,8 +102,10 @@ class StudentSpec(Stage):
     def _fits_together(self) -> Self:
         if self.static and self.lora is not None:
             raise ValueError("lora is for transformers; a static student has only its embeddings to train")
-        if self.loss in ("margin_mse", "kl") and self.guide is not None:
-            raise ValueError(f"guide masks in-batch negatives, and loss {self.loss} has none; leave one of the two out")
+        if self.loss in ("margin_mse", "kl") and self.guide is not None and not self.contrastive_weight:
+            raise ValueError(
+                f"guide masks in-batch negatives; loss {self.loss} with contrastive_weight 0 has none; leave out one"
+            )
         if self.loss in ("margin_mse", "kl") and self.negatives == 0:
             raise ValueError(f"loss {self.loss} compares a positive with negatives; negatives must be at least 1")
         return self

@@ -78,20 +78,25 @@ def _loss(
 ) -> torch.nn.Module:
     spec = recipe.student
     common: dict[str, Any] = {"similarity": _similarity(student), "scale": 1 / spec.temperature}
-    ranking = {**common, "known": known, "gather_across_devices": int(os.environ.get("WORLD_SIZE", "1")) > 1}
+    is_distilled = spec.loss in ("margin_mse", "kl")
+    if not is_distilled or spec.contrastive_weight:
+        across = int(os.environ.get("WORLD_SIZE", "1")) > 1
+        guide = _guide(recipe, encode)
+        ranking: dict[str, Any] = {**common, "known": known, "guide": guide, "gather_across_devices": across}
+        if is_distilled:
+            common["contrastive"] = MultipleNegativesRankingLoss(student, **ranking)
+            common["contrastive_weight"] = spec.contrastive_weight
     match spec.loss:
         case "mnr":
-            return MultipleNegativesRankingLoss(student, guide=_guide(recipe, encode), **ranking)
+            return MultipleNegativesRankingLoss(student, **ranking)
         case "cached_mnr":
-            return CachedMultipleNegativesRankingLoss(
-                student, mini_batch_size=spec.mini_batch_size, guide=_guide(recipe, encode), **ranking
-            )
+            return CachedMultipleNegativesRankingLoss(student, mini_batch_size=spec.mini_batch_size, **ranking)
         case "memory_bank":
             return MemoryBankLoss(student, size=spec.bank_size, momentum=spec.momentum, **ranking)
         case "margin_mse":
-            # dot products reach the teacher's range by themselves, as in the paper
-            scale = common["scale"] if common["similarity"] == "cosine" else 1.0
-            return MarginMSELoss(student, similarity=common["similarity"], scale=scale)
+            if common["similarity"] == "dot":
+                common["scale"] = 1.0  # dot products reach the teacher's range by themselves, as in the paper
+            return MarginMSELoss(student, **common)
         case "kl":
             return ListwiseKLLoss(student, teacher_temperature=spec.teacher_temperature, **common)
 

@@ -2,6 +2,9 @@
 
 Labels are those of `labels`, whose scores are logits, or floats as sentence-transformers' losses of the same kind take
 them. A document that the teacher was not asked about (NaN), or that is only there to fill up a row, counts for nothing.
+
+Both compare a row's own documents, and nothing holds the rest of the corpus away. `contrastive`, a ranking loss over
+the batch of the same model, does, and is added with `contrastive_weight` (Wang et al., E5, 2022, who take 0.2 with KL).
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from torch import Tensor, nn
 
 from foolsgold.errors import TrainingError
 from foolsgold.train.labels import RowLabels, is_packed
-from foolsgold.train.losses import Features
+from foolsgold.train.losses import Features, MultipleNegativesRankingLoss
 from foolsgold.train.similarity import Similarity, check_similarity, comparable, products
 
 
@@ -45,6 +48,8 @@ class MarginMSELoss(nn.Module):
         scale: float = 1.0,
         in_batch_teacher: Callable[[Tensor, Tensor], Tensor] | None = None,
         in_batch_weight: float = 0.75,
+        contrastive: MultipleNegativesRankingLoss | None = None,
+        contrastive_weight: float = 0.2,
     ) -> None:
         super().__init__()
         check_similarity(similarity, scale)
@@ -53,15 +58,20 @@ class MarginMSELoss(nn.Module):
         self.scale = scale
         self.in_batch_teacher = in_batch_teacher
         self.in_batch_weight = in_batch_weight
+        self.contrastive = contrastive
+        self.contrastive_weight = contrastive_weight
 
     def forward(self, sentence_features: Features, labels: Tensor | None = None) -> Tensor:
         """One number. labels: packed, or float: margins (b) or (b, n), or scores (b, 1 + n)."""
-        query, documents = _query_and_documents(self.model, sentence_features, self.similarity)
+        columns = embed_columns(self.model, sentence_features)
+        query, documents = _query_and_documents(columns, self.similarity)
         student = self.scale * products(query, documents)
         teacher, counts = _teacher(labels, documents, "margin_mse")
         margins = teacher if teacher.shape[1] == documents.shape[1] - 1 else teacher[:, :1] - teacher[:, 1:]
         error = student[:, :1] - student[:, 1:] - margins
         loss = _mean_square(error, margins.isfinite() & counts[:, 1:])
+        if self.contrastive is not None:
+            loss = loss + self.contrastive_weight * self.contrastive.of(columns, labels)
         if self.in_batch_teacher is None:
             return loss
         if labels is None or not is_packed(labels):
@@ -100,6 +110,8 @@ class ListwiseKLLoss(nn.Module):
         similarity: Similarity = "cosine",
         scale: float = 20.0,
         teacher_temperature: float = 1.0,
+        contrastive: MultipleNegativesRankingLoss | None = None,
+        contrastive_weight: float = 0.2,
     ) -> None:
         super().__init__()
         check_similarity(similarity, scale)
@@ -107,10 +119,13 @@ class ListwiseKLLoss(nn.Module):
         self.similarity: Similarity = similarity
         self.scale = scale
         self.teacher_temperature = teacher_temperature
+        self.contrastive = contrastive
+        self.contrastive_weight = contrastive_weight
 
     def forward(self, sentence_features: Features, labels: Tensor | None = None) -> Tensor:
         """One number. labels: packed, or float scores (b, 1 + n)."""
-        query, documents = _query_and_documents(self.model, sentence_features, self.similarity)
+        columns = embed_columns(self.model, sentence_features)
+        query, documents = _query_and_documents(columns, self.similarity)
         student = self.scale * products(query, documents)
         teacher, counts = _teacher(labels, documents, "kl")
         if teacher.shape != student.shape:
@@ -125,14 +140,15 @@ class ListwiseKLLoss(nn.Module):
         given = student[usable].masked_fill(missing, -torch.inf).log_softmax(dim=1)
         divergence = wanted.exp() * (wanted - given).masked_fill(missing, 0.0)
         # The second term keeps a batch without scores differentiable, as DistributedDataParallel needs it.
-        return divergence.sum() / usable.sum().clamp(min=1) + 0.0 * student.sum()
+        loss = divergence.sum() / usable.sum().clamp(min=1) + 0.0 * student.sum()
+        if self.contrastive is not None:
+            loss = loss + self.contrastive_weight * self.contrastive.of(columns, labels)
+        return loss
 
 
-def _query_and_documents(
-    model: nn.Module, sentence_features: Features, similarity: Similarity
-) -> tuple[Tensor, Tensor]:
-    """float (b, d) and (b, 1 + n, d), vectors whose products are similarities."""
-    query, *documents = embed_columns(model, sentence_features)
+def _query_and_documents(columns: list[Tensor], similarity: Similarity) -> tuple[Tensor, Tensor]:
+    """float (b, d) and (b, 1 + n, d), vectors whose products are similarities, of a query, a positive, n negatives."""
+    query, *documents = columns
     return comparable(query, similarity), comparable(torch.stack(documents, dim=1), similarity)
 
 

@@ -66,7 +66,11 @@ class MultipleNegativesRankingLoss(nn.Module):
 
     def forward(self, sentence_features: Features, labels: Tensor | None = None) -> Tensor:
         """The mean over the rows; labels: int64 (b, 3 + 3 n), packed, or anything else, which is not looked at."""
-        batch = self.batch(embed_columns(self.model, sentence_features), labels)
+        return self.of(embed_columns(self.model, sentence_features), labels)
+
+    def of(self, columns: list[Tensor], labels: Tensor | None) -> Tensor:
+        """The same of vectors (b, d), one tensor a column."""
+        batch = self.batch(columns, labels)
         return self.losses(batch).sum() / batch.rows_a_process
 
     def batch(self, columns: list[Tensor], labels: Tensor | None) -> Batch:
