@@ -136,7 +136,7 @@ def _is_value(value: Any) -> bool:
 
 
 def _settings(values: dict[str, Any]) -> str:
-    return ", ".join(f"{_words(key)} {_cell(value)}" for key, value in values.items())
+    return ", ".join(f"{_words(key)} {_cell(value)}" for key, value in values.items() if value is not None)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -148,12 +148,13 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, dict):
-        return f"{_cell(value['median'])} ({_cell(value['min'])} to {_cell(value['max'])})"
+        middle = _cell(value["median"])
+        return middle if value["min"] == value["max"] else f"{middle} ({_cell(value['min'])} to {_cell(value['max'])})"
     if isinstance(value, list):
         return ", ".join(map(_cell, value))
     if isinstance(value, bool | str):
         return str(value)
-    return f"{value:,}" if isinstance(value, int) or abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def _words(key: str) -> str:
