@@ -120,12 +120,13 @@ class SetWriter:
 
 
 def _without_places(facts: Any) -> Any:
-    """The same without absolute paths of models and runs: fingerprints and digests beside them say what was there."""
+    """The same without where it ran, and without absolute paths: fingerprints beside them say what was there."""
     if isinstance(facts, Mapping):
         return {
             name: _without_places(value)
             for name, value in facts.items()
-            if not (name in ("model", "name", "path") and isinstance(value, str) and Path(value).is_absolute())
+            if name != "ray_workers"
+            and not (name in ("model", "name", "path") and isinstance(value, str) and Path(value).is_absolute())
         }
     return [_without_places(value) for value in facts] if isinstance(facts, list) else facts
 

@@ -130,6 +130,7 @@ class TeacherSignal:
         # scores of a teacher that cannot be told from another one's are for this run only
         remembered = getattr(teacher, "remembered", True)
         self._teacher = CachedTeacher(teacher, ScoreStore(cache / "teacher_scores.sqlite" if remembered else None))
+        self._chunk = CHUNK * getattr(teacher, "workers", 1)
         self._scale = scale
         self._name = name
         self._collection = collection
@@ -148,8 +149,8 @@ class TeacherSignal:
         # like lengths together: a batch is padded to its longest pair
         order = np.argsort(self._collection.documents.lengths[doc], kind="stable")
         with self._progress.stage(stage, len(query)) as advance:
-            for start in range(0, len(order), CHUNK):
-                rows = order[start : start + CHUNK]
+            for start in range(0, len(order), self._chunk):
+                rows = order[start : start + self._chunk]
                 texts = zip(
                     self._collection.queries.take(query[rows]), self._collection.documents.take(doc[rows]), strict=True
                 )

@@ -128,6 +128,7 @@ class TeacherSpec(Stage):
     batch_size: BatchSize = Field(None, description="texts or pairs run together; null or auto: as many as fit")
     device: str | None = None
     trust_remote_code: bool = False
+    ray_workers: int | None = Field(None, ge=1, description="actors of a Ray cluster that score; null: this process")
     exhaustive: bool = Field(False, description="score every candidate, not only those that decide (design, section 8)")
 
 

@@ -23,8 +23,12 @@ def load_teacher(spec: TeacherSpec, retriever: ModelSpec | None = None) -> Teach
     Raises:
         ModelError: the model cannot be found or loaded, or is not of the kind that the recipe says.
         RecipeError: the scale that the recipe wants cannot be had from a teacher of this kind.
-        MissingExtra: the kind needs torch.
+        MissingExtra: the kind needs torch, or ray_workers ray.
     """
+    if spec.ray_workers is not None:
+        from foolsgold.teachers.on_ray import RayTeacher
+
+        return RayTeacher(spec, retriever)
     if spec.kind == "callable" or (spec.kind == "auto" and _names_a_function(spec.model)):
         from foolsgold.teachers.callable import CallableTeacher
 
