@@ -4,11 +4,14 @@
 # later would put those in the functions' place.
 from importlib.metadata import PackageNotFoundError, version
 
-from foolsgold import search
+from foolsgold import compat, search
 from foolsgold.calibrate import calibrate
+from foolsgold.check import check
 from foolsgold.collection import Collection, load_collection
 from foolsgold.errors import FoolsgoldError
 from foolsgold.evaluate import evaluate
+from foolsgold.export import export
+from foolsgold.importing import audit_file, import_set
 from foolsgold.mine import mine
 from foolsgold.mined_set import MinedSet
 from foolsgold.recipe import Recipe
@@ -19,8 +22,13 @@ __all__ = [
     "FoolsgoldError",
     "MinedSet",
     "Recipe",
+    "audit_file",
     "calibrate",
+    "compat",
+    "check",
     "evaluate",
+    "export",
+    "import_set",
     "load_collection",
     "mine",
     "search",

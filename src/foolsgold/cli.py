@@ -13,9 +13,12 @@ import typer
 import foolsgold
 from foolsgold.commands.audit import audit
 from foolsgold.commands.calibrate import calibrate
+from foolsgold.commands.check import check
 from foolsgold.commands.console import Assign, Json, Out, Quiet, assignments, log_to_stderr, out, print_json
 from foolsgold.commands.evaluate import evaluate
 from foolsgold.commands.explain import diff, explain
+from foolsgold.commands.export import export
+from foolsgold.commands.import_ import import_
 from foolsgold.commands.label import label
 from foolsgold.commands.log import log
 from foolsgold.commands.risk import risk
@@ -234,9 +237,12 @@ def mine(
 app.command()(explain)
 app.command()(diff)
 app.command()(audit)
+app.command("import")(import_)
+app.command()(export)
 app.command()(risk)
 app.command()(label)
 app.command()(calibrate)
+app.command()(check)
 app.command()(train)
 app.command()(evaluate)
 app.command()(log)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from foolsgold.collection import Collection, Texts
 from foolsgold.errors import MinedSetError
-from foolsgold.records import BoolArray, Column, IntArray, LongArray, pair_keys, ranges
+from foolsgold.records import BoolArray, Column, IntArray, LongArray, Scale, pair_keys, ranges
+from foolsgold.teachers.scale import to_scale
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -25,7 +26,15 @@ Format = Literal["triplet", "n-tuple", "labeled-pair", "labeled-list"]
 _CHUNK = 65_536  # rows of one Arrow chunk of texts
 
 
-def to_dataset(mined: MinedSet, format: Format, *, scores: bool, weights: bool, n: int | None) -> Dataset:
+def to_dataset(
+    mined: MinedSet,
+    format: Format,
+    *,
+    scores: bool,
+    weights: bool,
+    n: int | None,
+    scale: Scale | None = None,
+) -> Dataset:
     """Texts of a mined set as a `datasets.Dataset`.
 
     Columns, with the order that sentence-transformers' `mine_hard_negatives` gives:
@@ -42,9 +51,11 @@ def to_dataset(mined: MinedSet, format: Format, *, scores: bool, weights: bool, 
             `score` and `scores` replace label and labels in the others. Null where the teacher was not asked.
         weights: adds `weights`, one for each negative (`weight`, with 1 for positives, in `labeled-pair`).
         n: negatives in an `n-tuple`.
+        scale: what scores are converted to; None: as they are, on the teacher's scale.
 
     Raises:
         MinedSetError: an unknown format; scores of a set mined without a teacher; no row left.
+        RecipeError: scores that cannot be converted to that scale.
     """
     from datasets import Dataset
 
@@ -59,6 +70,8 @@ def to_dataset(mined: MinedSet, format: Format, *, scores: bool, weights: bool, 
     width = int(mined.manifest["recipe"]["select"]["per_query"]) if n is None else n
     collection = mined.collection
     found = examples(mined, collection)
+    if scores and scale is not None:
+        found = found.on_scale(mined.manifest["teacher"]["scale"], scale)
     if format == "n-tuple":
         whole = found.counts >= max(width, 1)
         if not whole.all():
@@ -99,6 +112,14 @@ class Examples:
             self.query[rows], self.positive[rows], self.positive_score.take(rows), self.first[rows], self.begin[rows],
             self.counts[rows], self.negative, self.score, self.weight,
         )  # fmt: skip
+
+    def on_scale(self, have: Scale, want: Scale) -> Examples:
+        """The same examples with the teacher's scores on another scale (`teachers.scale.to_scale`)."""
+        return replace(
+            self,
+            positive_score=Column(to_scale(self.positive_score.values, have, want), self.positive_score.valid),
+            score=Column(to_scale(self.score.values, have, want), self.score.valid),
+        )
 
     def flat(self, counts: LongArray) -> LongArray:
         """Indices of the first `counts` negatives of every row, one row after the other."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from toy import collection
 
 from foolsgold.errors import SourceError
-from foolsgold.sources.run import RunSource
+from foolsgold.sources.run import RunSource, write_run
 
 GOLD = collection(
     {"a": "one", "b": "two", "c": "three", "d": "four"},
@@ -140,3 +140,31 @@ def test_the_manifest_gets_the_path_and_the_contents_hash(tmp_path: Path) -> Non
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
     }
     assert run.score(np.zeros(1, np.int32), np.zeros(1, np.int32)) is None
+
+
+def test_a_run_that_is_written_is_read_back_sorted(tmp_path: Path) -> None:
+    lines = write_run(tmp_path / "own.trec", [("q", [("c", 0.1), ("a", 1 / 3)]), ("p", [])])
+    assert lines == 2
+    assert (tmp_path / "own.trec").read_text(encoding="utf-8").splitlines() == [
+        f"q Q0 a 1 {1 / 3!r} foolsgold",
+        "q Q0 c 2 0.1 foolsgold",
+    ]
+    assert retrieve(RunSource("run", tmp_path / "own.trec", GOLD), [1]) == [
+        [(0, pytest.approx(1 / 3)), (2, pytest.approx(0.1))]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "hit", "said"),
+    [
+        ("q 1", ("a", 1.0), "'q 1' cannot stand in a run"),
+        ("q", ("", 1.0), "'' cannot stand in a run"),
+        ("q", ("a", float("nan")), "the score is nan"),
+    ],
+)
+def test_what_a_run_cannot_hold_is_refused_and_nothing_is_written(
+    tmp_path: Path, query: str, hit: tuple[str, float], said: str
+) -> None:
+    with pytest.raises(SourceError, match=said):
+        write_run(tmp_path / "own.trec", [("p", [("b", 2.0)]), (query, [hit])])
+    assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -80,6 +81,41 @@ class RunSource:
         """Its kind, path, and the SHA-256 of the file."""
         with self.path.open("rb") as file:
             return {"kind": "run", "path": str(self.path), "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def write_run(
+    path: str | Path, lists: Iterable[tuple[str, Iterable[tuple[str, float]]]], tag: str = "foolsgold"
+) -> int:
+    """Write what an engine found as a TREC run, `query-id Q0 doc-id rank score tag`; returns the number of lines.
+
+    Args:
+        path: the file; it is there whole or not at all.
+        lists: (query id, [(document id, score), ...]) for each query; a higher score is better, in any order.
+
+    Raises:
+        SourceError: an id that is empty or has white space, which parts the columns; a score that is not finite; a file
+            that cannot be written.
+    """
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.partial")
+    lines = 0
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            for query_id, found in lists:
+                for rank, (doc_id, score) in enumerate(sorted(found, key=lambda hit: -hit[1]), 1):
+                    for own_id in (query_id, doc_id):
+                        if len(own_id.split()) != 1:
+                            raise SourceError(f"{target}: the id {own_id!r} cannot stand in a run: it has white space")
+                    if not math.isfinite(score):
+                        raise SourceError(f"{target}: query {query_id!r}, document {doc_id!r}: the score is {score}")
+                    file.write(f"{query_id} Q0 {doc_id} {rank} {float(score)!r} {tag}\n")
+                    lines += 1
+        os.replace(partial, target)
+    except OSError as problem:
+        raise SourceError(f"{target}: cannot be written ({problem.strerror or problem})") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return lines
 
 
 class _Run(NamedTuple):

@@ -43,12 +43,12 @@ class RayTeacher:
             ray.init(log_to_driver=False)
         self.workers = spec.ray_workers
         total: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        share = {
-            "num_cpus": max(1, int(total.get("CPU", 1) // self.workers)),
-            "num_gpus": min(1.0, total.get("GPU", 0.0) / self.workers),
-        }
         paths = os.pathsep.join([os.getcwd(), *sys.path])  # a user's own function is found as it is here
-        actor: Any = ray.remote(**share, runtime_env={"env_vars": {"PYTHONPATH": paths}})(_Worker)
+        actor: Any = ray.remote(
+            num_cpus=max(1, int(total.get("CPU", 1) // self.workers)),
+            num_gpus=min(1.0, total.get("GPU", 0.0) / self.workers),
+            runtime_env={"env_vars": {"PYTHONPATH": paths}},
+        )(_Worker)
         alone = spec.model_copy(update={"ray_workers": None})
         self._actors = [actor.remote(alone, retriever) for _ in range(self.workers)]
         self.scale: Scale
