@@ -1,0 +1,32 @@
+"""Options of the commands that read a file of anybody's negatives."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast, get_args
+
+import typer
+
+from foolsgold.errors import RecipeError
+from foolsgold.records import Scale
+
+Anchor = Annotated[str | None, typer.Option(help="Of a file: the column of queries, if it has no usual name.")]
+Positive = Annotated[str | None, typer.Option(help="Of a file: the column of positives, if it has no usual name.")]
+Split = Annotated[str | None, typer.Option(help="Of a saved DatasetDict or hf:NAME: which split (default: train).")]
+Scores = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SCALE",
+        help="Of a file: take the scores in it for a teacher's; they are logit, probability or cosine.",
+    ),
+]
+
+
+def scale_of(name: str | None) -> Scale | None:
+    """The scale that `--scores` names.
+
+    Raises:
+        RecipeError: there is no such scale.
+    """
+    if name is not None and name not in get_args(Scale):
+        raise RecipeError(f"--scores {name}: no scale of scores; it is one of {', '.join(get_args(Scale))}")
+    return cast(Scale | None, name)

@@ -1,0 +1,65 @@
+"""`foolsgold import`: somebody else's negatives as a mined set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from foolsgold.commands.console import Assign, Json, Out, Quiet, assignments, log_to_stderr, out, print_json
+from foolsgold.commands.files import Anchor, Positive, Scores, Split, scale_of
+from foolsgold.recipe import Recipe
+
+
+def import_(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="jsonl, json, parquet, csv, tsv (or .gz), a saved Dataset, or hf:NAME."),
+    ],
+    teacher: Annotated[
+        str | None, typer.Option(help="Score the pairs with this model, and drop false negatives and doubtful ones.")
+    ] = None,
+    scores: Scores = None,
+    anchor: Anchor = None,
+    positive: Positive = None,
+    split: Split = None,
+    assign: Assign = None,
+    to: Out = Path("mined"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Make a mined set of negatives that somebody else mined; drop what is none.
+
+    The form is told from the columns: FlagEmbedding, sentence-transformers, Tevatron, RLHN, DPR, ms-swift.
+
+    Examples: `foolsgold import their.jsonl --teacher org/cross-encoder` then
+    `foolsgold export mined/ --to flagembedding --out clean.jsonl`
+    """
+    from foolsgold import show
+    from foolsgold.importing import import_set
+
+    progress = log_to_stderr(quiet)
+    mined = import_set(
+        file,
+        out=to,
+        teacher=teacher,
+        scores=scale_of(scores),
+        anchor=anchor,
+        positive=positive,
+        split=split,
+        progress=progress,
+        recipe=Recipe().with_values(assignments(assign or [])),
+    )
+    mined.report()
+    if as_json:
+        wanted = ("version", "seconds", "collection", "counts", "calls", "warnings", "notes")
+        print_json(
+            {"path": str(mined.path)}
+            | {name: mined.manifest[name] for name in wanted}
+            | {"audit": mined.audit().to_json()}
+        )
+        return
+    out.print(show.funnel(mined))
+    out.print(show.gates(mined))
+    out.print(f"written to {mined.path}", markup=False)
