@@ -65,8 +65,11 @@ class Funnel:
             "teacher_saved": 1 - self._scored / self._judgeable if self._judgeable and self._scored else None,
         }
 
-    def warnings(self) -> list[str]:
-        """What the user should look at, one sentence each."""
+    def warnings(self, *, asked_for_all: bool = False) -> list[str]:
+        """What the user should look at, one sentence each.
+
+        asked_for_all: the budget is all that the sources give, so that to be below it is no shortfall.
+        """
         short = self._units - self._full
         sentences = [
             f"{source} proposed nothing for {number:,} of {self._queries:,} queries; for a bm25 source see language "
@@ -74,7 +77,7 @@ class Funnel:
             for source, number in self._unknown_to.items()
             if number > self._queries / 2
         ]
-        if short:
+        if short and not asked_for_all:
             sentences.append(
                 f"{short:,} of {self._units:,} queries have fewer negatives than asked "
                 f"({self._totals['shortfall']:,} missing, {self._empty:,} queries have none); "

@@ -13,6 +13,8 @@ from sentence_transformers.util import mine_hard_negatives as theirs
 
 from foolsgold.compat.sentence_transformers import mine_hard_negatives as ours
 
+pytestmark = pytest.mark.filterwarnings("ignore:std")  # theirs, of fewer than two negatives
+
 FORMATS = ("triplet", "n-tuple", "labeled-pair", "labeled-list")
 FILTERS: tuple[dict[str, Any], ...] = (
     {},

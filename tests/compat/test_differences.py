@@ -15,6 +15,8 @@ from sentence_transformers.util import mine_hard_negatives as theirs
 
 from foolsgold.compat.sentence_transformers import mine_hard_negatives as ours
 
+pytestmark = pytest.mark.filterwarnings("ignore:std")  # theirs, of fewer than two negatives
+
 
 class TableModel:
     """A model whose vectors are written down: the query `q` points along the first axis, a document at its cosine."""

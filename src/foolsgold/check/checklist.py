@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from foolsgold.check.evidence import weak_teacher
+from foolsgold.check.evidence import measured_strength
 from foolsgold.check.labels import ENOUGH, Validation, validation_of
 from foolsgold.check.mining import teacher_retrieves, unfiltered
 from foolsgold.check.rule import Fault
@@ -94,12 +94,10 @@ def _teacher(main: Subject, sets: list[Subject]) -> Answer:
     if not sets and main.recipe.teacher is not None:
         with_teacher = 1
         evidence.append(f"{main.recipe.teacher.model}, by the recipe that is recorded with the model")
-    against = [
-        said.said
-        for look in (unfiltered, teacher_retrieves, weak_teacher)
-        for said in look(main)
-        if isinstance(said, Fault)
-    ]
+    against = [said.said for look in (unfiltered, teacher_retrieves) for said in look(main) if isinstance(said, Fault)]
+    strength = measured_strength(main)
+    if strength is not None and not isinstance(strength, str):
+        (evidence if strength.change.delta > 0 else against).append(str(strength))
     said: Said = "no" if against or not with_teacher else "yes"
     return Answer(question, said, (*evidence, *against), "name a `teacher`, such as a cross-encoder, and mine again")
 

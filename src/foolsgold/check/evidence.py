@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foolsgold.check.labels import ENOUGH, validation_of
 from foolsgold.check.models import local_folder
@@ -14,6 +14,9 @@ from foolsgold.check.subject import Subject, other_split, record_of
 from foolsgold.collection import Collection
 from foolsgold.errors import FoolsgoldError
 
+if TYPE_CHECKING:
+    from foolsgold.check.strength import Strength
+
 _MARGIN_GATES = ("min_mean_margin", "max_inverted")
 _HELD_OUT = ("dev", "validation", "valid", "val", "test")  # splits that custom keeps out of training
 _NEEDS_A_SET = "only a mined set can tell; mine, and check the set"
@@ -21,29 +24,33 @@ _NEEDS_A_SET = "only a mined set can tell; mine, and check the set"
 
 def weak_teacher(subject: Subject) -> Iterator[Fault | Unknown]:
     """FG005: on held-out queries the teacher orders passages no better than the student."""
+    found = measured_strength(subject)
+    if isinstance(found, str):
+        yield Unknown(found)
+    elif found is not None and found.change.delta <= 0:
+        yield Fault("teacher.model", str(found))
+
+
+def measured_strength(subject: Subject) -> Strength | str | None:
+    """The teacher against the student, or a sentence on why that is not known; None where there is no teacher."""
     recipe, student = subject.recipe, subject.student
     if recipe.teacher is None:
-        return
+        return None
     if student is None:
-        yield Unknown("the recipe names no student and no retriever to hold the teacher against")
-    elif not subject.measure:
-        yield Unknown("both models have to be run on held-out queries; --measure does so")
-    elif recipe.collection is None:
-        yield Unknown("the recipe names no collection with held-out queries")
-    elif (
-        recipe.student.static and subject.kind != "model" and (subject.run is None or not subject.run.state.is_finished)
-    ):
-        yield Unknown("a static student is made when its training begins; check the run")
-    else:
-        from foolsgold.check.strength import strength_of  # onnxruntime takes a while to import
+        return "the recipe names no student and no retriever to hold the teacher against"
+    if not subject.measure:
+        return "both models have to be run on held-out queries; --measure does so"
+    if recipe.collection is None:
+        return "the recipe names no collection with held-out queries"
+    is_trained = subject.kind == "model" or (subject.run is not None and subject.run.state.is_finished)
+    if recipe.student.static and not is_trained:
+        return "a static student is made when its training begins; check the run"
+    from foolsgold.check.strength import strength_of  # onnxruntime takes a while to import
 
-        try:
-            found = strength_of(subject, student)
-        except FoolsgoldError as error:
-            yield Unknown(" ".join(str(error).split()))
-            return
-        if found.change.delta <= 0:
-            yield Fault("teacher.model", str(found))
+    try:
+        return strength_of(subject, student)
+    except FoolsgoldError as error:
+        return " ".join(str(error).split())
 
 
 def unvalidated(subject: Subject) -> Iterator[Fault | Unknown]:

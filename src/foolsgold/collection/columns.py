@@ -22,7 +22,7 @@ DOC_IDS = (
 LABEL = "label"
 CORPUS_TEXTS = ("text", "contents", "content", "passage", "document", "body")
 CORPUS_IDS = ("_id", "id", "doc_id", "docid", "pid", "passage_id", "document_id", "corpus_id")
-_NEGATIVE = re.compile(r"(hard_)?(neg|negatives?)(_passages?)?(_\d+)?")
+NEGATIVE = re.compile(r"(hard_)?(neg|negatives?)(_passages?|_ctxs)?(_\d+)?")
 
 CHOSEN = "columns"  # how the note begins that says which were used; all other notes say that something was passed over
 
@@ -76,7 +76,7 @@ def choose_columns(name: str, there: tuple[str, ...], anchor: str | None, positi
         query_id=_only(there, QUERY_IDS, taken),
         doc_id=_only(there, DOC_IDS, taken),
         label=_only(there, (LABEL,), taken),
-        negatives=tuple(c for c in there if c not in taken and _NEGATIVE.fullmatch(c.lower())),
+        negatives=tuple(c for c in there if c not in taken and NEGATIVE.fullmatch(c.lower())),
     )
 
 

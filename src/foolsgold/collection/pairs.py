@@ -6,13 +6,14 @@ forms, the listed negatives), and the corpus before them where one is given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from foolsgold.collection.cells import BadCell, documents_of, id_of, shown, text_of
 from foolsgold.collection.collection import Collection
-from foolsgold.collection.columns import CORPUS_IDS, Columns, choose_columns, choose_corpus_layout
+from foolsgold.collection.columns import Columns, choose_columns, choose_corpus_layout
 from foolsgold.collection.corpus import empty_note, read_texts, texts_of_rows
 from foolsgold.collection.distinct import Entry, distinct, joined, made_ids
 from foolsgold.collection.lines import type_word
@@ -101,7 +102,7 @@ def _read(rows: Rows, columns: Columns) -> _Pairs:
     for number, record in rows.read(columns.used, problems):
         try:
             _add(pairs, number, record, columns)
-        except _BadCell as bad:
+        except BadCell as bad:
             problems.add(number, str(bad))
     problems.check()
     if not pairs.judged:
@@ -112,74 +113,31 @@ def _read(rows: Rows, columns: Columns) -> _Pairs:
 
 
 def _add(pairs: _Pairs, number: int, record: Mapping[str, Any], columns: Columns) -> None:
-    query = _text(record.get(columns.anchor), columns.anchor)
-    positives = list(_documents(record.get(columns.positive), columns.positive))
+    query = text_of(record.get(columns.anchor), columns.anchor)
+    positives = list(documents_of(record.get(columns.positive), columns.positive))
     if query is None or not positives:
         pairs.skipped += 1
         pairs.first_skipped = pairs.first_skipped or number
         return
     grade = 1 if columns.label is None else _grade(record.get(columns.label), columns.label)
-    query_id = None if columns.query_id is None else _id(record.get(columns.query_id))
-    doc_id = None if columns.doc_id is None else _id(record.get(columns.doc_id))
+    query_id = None if columns.query_id is None else id_of(record.get(columns.query_id))
+    doc_id = None if columns.doc_id is None else id_of(record.get(columns.doc_id))
     one = not isinstance(record[columns.positive], list)
     for text, own_id in positives:
         pairs.judged.append((len(pairs.queries), len(pairs.documents), grade))
         pairs.documents.append(Entry(text, own_id or (doc_id if one else None)))
     for column in columns.negatives:
-        pairs.documents += _documents(record.get(column), column)
+        pairs.documents += documents_of(record.get(column), column)
     pairs.queries.append(Entry(query, query_id))
-
-
-class _BadCell(Exception):
-    """A cell that holds something else than it must."""
-
-
-def _text(value: Any, column: str) -> str | None:
-    """A cell's text, or null where it has none."""
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise _BadCell(f"{column!r} is {_shown(value)}; it must be a text. Name another column if this is not the one")
-    return value.strip() or None
-
-
-def _documents(value: Any, column: str) -> Iterator[Entry]:
-    """The documents of a cell: a text, a {text, id} object, or a list of either. Empty ones are passed over."""
-    for item in value if isinstance(value, list) else [value]:
-        own_id = None
-        text = item
-        if isinstance(item, dict):
-            if "text" not in item:
-                raise _BadCell(
-                    f"{column!r} is an object with {', '.join(map(repr, item)) or 'nothing'}; it needs 'text'"
-                )
-            text = item["text"]
-            title = item.get("title")
-            if isinstance(title, str) and isinstance(text, str):
-                text = f"{title} {text}".strip()
-            own_id = next((_id(item[key]) for key in CORPUS_IDS if item.get(key) is not None), None)
-        text = _text(text, column)
-        if text is not None:
-            yield Entry(text, own_id)
 
 
 def _grade(value: Any, column: str) -> int:
     if value in (0, 1, "0", "1"):
         return int(value)
-    raise _BadCell(
-        f"{column!r} is {_shown(value)}; it must be 1 (a positive) or 0 (judged, not a positive). "
+    raise BadCell(
+        f"{column!r} is {shown(value)}; it must be 1 (a positive) or 0 (judged, not a positive). "
         "Rename the column if it means something else"
     )
-
-
-def _id(value: Any) -> str | None:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return value if isinstance(value, str) and value else None
-
-
-def _shown(value: Any) -> str:
-    return f"{type_word(value)} ({str(value)[:40]})"
 
 
 def _read_corpus(corpus: Any, progress: Progress) -> tuple[Texts, bool, list[str]]:

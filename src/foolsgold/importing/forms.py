@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from foolsgold.collection.cells import BadCell, documents_of, id_of, shown, text_of
-from foolsgold.collection.columns import Columns, choose_columns
+from foolsgold.collection.columns import NEGATIVE, Columns, choose_columns
 from foolsgold.collection.distinct import Entry
 from foolsgold.collection.rows import Rows
 from foolsgold.errors import CollectionError
@@ -24,7 +24,6 @@ KNOWN = """forms that are told by their columns:
   query, positives, negatives                              foolsgold export --to jsonl
 --anchor and --positive name columns that are called otherwise"""
 
-_NEGATIVES = re.compile(r"(hard_)?(neg|negatives?)(_passages?|_ctxs|_messages)?(_\d+)?")
 _LABELS = ("label", "labels")
 _PEEKED = 20  # rows looked at for the kind of a cell: the first ones may be empty
 
@@ -72,7 +71,7 @@ def detect(rows: Rows, anchor: str | None = None, positive: str | None = None) -
         return _swift(there)
     if positive is None:
         positive = _counterpart(there)
-    negatives = tuple(column for column in there if _NEGATIVES.fullmatch(column.lower()) and column != positive)
+    negatives = tuple(column for column in there if NEGATIVE.fullmatch(column.lower()) and column != positive)
     label = next((column for column in there if column in _LABELS), None)
     if not negatives and label is None:
         raise CollectionError(_no_negatives(rows))
@@ -90,7 +89,7 @@ def detect(rows: Rows, anchor: str | None = None, positive: str | None = None) -
 def _counterpart(there: tuple[str, ...]) -> str | None:
     """The column that is to the positives what another is to the negatives: pos to neg, positive_ctxs to ..."""
     for column in there:
-        if _NEGATIVES.fullmatch(column.lower()):
+        if NEGATIVE.fullmatch(column.lower()):
             stem = re.sub(r"^hard_|_\d+$", "", column).replace("negative", "positive").replace("neg", "pos")
             for name in (stem, stem.removesuffix("s"), f"{stem}s"):
                 if name in there:
