@@ -75,6 +75,21 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
         raise typer.Exit
 
 
+def demo_recipe(queries: int, documents: int) -> Recipe:
+    """What `foolsgold demo` mines, and trains on: small models that ship in packages."""
+    return Recipe.build(
+        {
+            "collection": {"demo": documents, "split": "train", "limit": queries},
+            # docstrings say what they are about at once: 128 tokens of each are enough, and a minute shorter
+            "retriever": {"model": RETRIEVER, "max_length": 128},
+            "teacher": {"model": TEACHER, "max_length": 192},
+            # a table of token vectors: what a student that is trained in a minute on a CPU can be
+            "student": {"static": True, "epochs": 8, "batch_size": 32},
+            "evaluation": {"split": "test", "every": "1 epoch"},
+        }
+    )
+
+
 @app.command()
 def demo(
     queries: Annotated[int, typer.Option(min=1, help="Train queries to mine for.")] = 400,
@@ -95,17 +110,7 @@ def demo(
     from foolsgold.train import train as run_training
 
     progress = log_to_stderr(quiet)
-    recipe = Recipe.build(
-        {
-            "collection": {"demo": documents, "split": "train", "limit": queries},
-            # docstrings say what they are about at once: 128 tokens of each are enough, and a minute shorter
-            "retriever": {"model": RETRIEVER, "max_length": 128},
-            "teacher": {"model": TEACHER, "max_length": 192},
-            # a table of token vectors: what a student that is trained in a minute on a CPU can be
-            "student": {"static": True, "epochs": 8, "batch_size": 32},
-            "evaluation": {"split": "test", "every": "1 epoch"},
-        }
-    )
+    recipe = demo_recipe(queries, documents)
     mined = run(recipe=recipe, out=to, progress=progress)
     mined.report()
     examples = show.examples(mined)
