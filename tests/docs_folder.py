@@ -1,12 +1,12 @@
 """The folder that the commands of the docs are run in: what the pages speak of, small enough for seconds.
 
-    data/my-collection, data/scifact   BEIR folders, of the same texts, with splits train, dev and test
-    pairs.jsonl, corpus.jsonl          the same as (query, positive) rows, and as passages
-    labels.jsonl                       what a person said of 26 candidates
-    recipe.yaml                        a recipe
-    mined/                             two mined sets
-    runs/RUN                           a run of training (where the torch extra is installed)
-    sentence-transformers/..., ...     what stands behind the hub ids: models from installed packages
+data/my-collection, data/scifact   BEIR folders, of the same texts, with splits train, dev and test
+pairs.jsonl, corpus.jsonl          the same as (query, positive) rows, and as passages
+labels.jsonl                       what a person said of 26 candidates
+recipe.yaml                        a recipe
+mined/                             two mined sets
+runs/RUN                           a run of training (where the torch extra is installed)
+sentence-transformers/..., ...     what stands behind the hub ids: models from installed packages
 """
 
 from __future__ import annotations

@@ -6,11 +6,13 @@ A mkdocs hook: where a page says `<!-- generated: NAME ARGUMENT -->`, the part o
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -119,24 +121,36 @@ def command_line(_: str) -> str:
         capture_output=True,
         text=True,
     ).stdout
-    return written.split("\n", 1)[1]  # the page has its own title
+    return written[written.index("\n## ") :]  # before it only what every command line has
 
 
-def public_names(module: str) -> str:
-    """For mkdocstrings: each name of a module's `__all__`, where it is defined. Its own modules have pages of theirs."""
+def public_names(module: str, level: int = 2) -> str:
+    """For mkdocstrings: each name of a module's `__all__`, and then, under their own headings, those of its modules."""
     found = importlib.import_module(module)
-    names = {name: getattr(found, name) for name in found.__all__}
-    return "\n\n".join(
-        f"::: {value.__module__}.{value.__qualname__}" for value in names.values() if hasattr(value, "__qualname__")
-    )
+    values = [getattr(found, name) for name in found.__all__]
+    parts = [
+        f"::: {value.__module__}.{value.__qualname__}\n    options:\n      heading_level: {level}"
+        for value in values
+        if not isinstance(value, ModuleType)
+    ]
+    for value in values:
+        if isinstance(value, ModuleType):
+            about = inspect.cleandoc(value.__doc__ or "")
+            parts.append(f"## {value.__name__}\n\n{about}\n\n{public_names(value.__name__, level=3)}")
+    return "\n\n".join(parts)
 
 
 def schema(table: str) -> str:
     """The columns of one of a mined set's tables, for a set of the sources bm25 and dense."""
     make = getattr(records, f"{table}_schema")
     fields: pa.Schema = make(["bm25", "dense"]) if table != "queries" else make()
-    rows = [(f"`{field.name}`", f"`{field.type}`", "yes" if field.nullable else "") for field in fields]
-    return f"{make.__doc__}\n\n{_table(('column', 'type', 'may be null'), rows)}"
+    rows = [(f"`{field.name}`", _arrow(field.type), "yes" if field.nullable else "") for field in fields]
+    about = inspect.cleandoc(make.__doc__).replace("\n", "\n\n")  # a column a line
+    return f"{about}\n\n{_table(('column', 'type', 'may be null'), rows)}"
+
+
+def _arrow(kind: pa.DataType) -> str:
+    return f"{kind.value_type}, encoded" if pa.types.is_dictionary(kind) else str(kind)
 
 
 def reasons(_: str) -> str:
@@ -146,7 +160,9 @@ def reasons(_: str) -> str:
 
 def _table(head: tuple[str, ...], rows: Any) -> str:
     lines = [head, ("---",) * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in lines)
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in lines
+    )
 
 
 PARTS: dict[str, Callable[[str], str]] = {

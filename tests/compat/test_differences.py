@@ -214,3 +214,13 @@ def test_faiss_and_a_distance_are_compared_on_one_scale(several: Any) -> None:
 def test_empty_results_have_typed_columns() -> None:
     found = ours(PAIR, MODEL, corpus=CORPUS, max_score=-0.9, output_scores=True, verbose=False)
     assert [str(feature.dtype) for feature in list(found.features.values())[:3]] == ["string"] * 3
+
+
+def test_a_ranking_has_the_labelled_spelling_of_a_positive_only() -> None:
+    found = ours(PAIR, MODEL, corpus=["P ", "p\t", *CORPUS], include_positives=True, num_negatives=3, verbose=False)
+    assert [found[0][f"negative_{i}"] for i in (1, 2, 3)] == ["p", "a", "b"]
+
+
+def test_equal_scores_are_in_the_order_of_the_corpus() -> None:
+    model = TableModel(p=0.9, a=0.5, b=0.5, c=0.5, d=0.5, e=0.5)
+    assert negatives(ours, model, corpus=["d", "b", "e", "a", "c"]) == ["d", "b", "e"]

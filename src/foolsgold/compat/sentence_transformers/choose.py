@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -127,7 +128,7 @@ def choose(
     highest scores are known only when all are.
     """
     known = Column.known(found.score) if score is None else Column.unknown(len(found))
-    fails = np.zeros(len(found), dtype=np.bool_)
+    usable = np.ones(len(found), dtype=np.bool_)  # until a threshold says otherwise
     skipped: Counter[str] = Counter()
 
     def look_at(rows: LongArray) -> None:
@@ -138,17 +139,14 @@ def choose(
         positive = None if lowest_positive is None else lowest_positive[found.unit[rows]]
         for name, where in dropped(known.values[rows], positive, thresholds).items():
             skipped[name] += int(where.sum())
-            fails[rows[where]] = True
+            usable[rows[where]] = False
 
-    waiting = np.zeros(len(found), dtype=np.bool_)
-    if score is not None and sampling == "random":
-        waiting[:] = True
-    else:
+    if score is None or sampling == "top":
         look_at(np.arange(len(found)))
     within, rank = found.rank < ranks.end, found.rank
     if score is not None and sampling == "top":
         within, rank = np.ones(len(found), dtype=np.bool_), _ranked_anew(found, known.values)
-    draw = select.uniforms(seed, found.query, found.document) if sampling == "random" else np.zeros(len(found))
+    draw = select.uniforms(seed, found.query, found.document)
     orders = [
         select.order(found.unit, found.n_units, within, Column.known(rank), draw, strategy=sampling),
         select.order(found.unit, found.n_units, ~within, Column.known(rank), draw, strategy="top"),
@@ -156,28 +154,21 @@ def choose(
     quotas = select.Quotas(shares=(n, 0), may_fill=(False, True), budget=n)
     taken: list[list[int]] = [[] for _ in range(found.n_units)]
     open_units = list(range(found.n_units))
-    wave = 0
-    while open_units:
-        asked: set[int] = set()
-        still_open = []
-        ahead = quotas.times(2 ** max(0, wave - _PATIENT_WAVES))
+    for wave in count():
         for unit in open_units:
-            taken[unit] = [candidate for candidate, _ in select.take(orders, unit, ~fails, quotas)]
-            if waiting[taken[unit]].any():
-                still_open.append(unit)
-                asked.update(candidate for candidate, _ in select.take(orders, unit, ~fails, ahead))
-        rows = np.array(sorted(asked), dtype=np.int64)
-        rows = rows[waiting[rows]]
-        if len(rows):
-            look_at(rows)
-            waiting[rows] = False
-        open_units = still_open
-        wave += 1
-    for rows_of_unit in taken:
-        rows_of_unit.sort(key=lambda row: (-known.values[row], found.rank[row]))
-    counts = np.array([len(rows_of_unit) for rows_of_unit in taken], dtype=np.int64)
-    flat = [row for rows_of_unit in taken for row in rows_of_unit]
-    return Taken(counts, np.array(flat, dtype=np.int64), known, skipped)
+            taken[unit] = [candidate for candidate, _ in select.take(orders, unit, usable, quotas)]
+        open_units = [unit for unit in open_units if not known.valid[taken[unit]].all()]
+        if not open_units:
+            break
+        ahead = quotas.times(2 ** max(0, wave - _PATIENT_WAVES))
+        asked = [candidate for unit in open_units for candidate, _ in select.take(orders, unit, usable, ahead)]
+        rows = np.array(asked, dtype=np.int64)
+        look_at(rows[~known.valid[rows]])
+    for candidates in taken:
+        candidates.sort(key=lambda row: (-known.values[row], found.rank[row]))
+    counts = np.array([len(candidates) for candidates in taken], dtype=np.int64)
+    flat = np.array([row for candidates in taken for row in candidates], dtype=np.int64)
+    return Taken(counts, flat, known, skipped)
 
 
 def _ranked_anew(found: Candidates, score: FloatArray) -> IntArray:
