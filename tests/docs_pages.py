@@ -26,7 +26,7 @@ _BLOCK = re.compile(
     flags=re.MULTILINE | re.DOTALL,
 )
 _TITLE = re.compile(r'title="([^"]+)"')
-LANGUAGES = ("", "bash", "console", "python", "yaml", "json", "text", "sql")
+LANGUAGES = ("", "bash", "console", "diff", "json", "python", "text", "yaml")
 
 
 @dataclass(frozen=True)

@@ -112,8 +112,8 @@ def test_a_contrastive_loss_over_the_batch_is_added_with_its_weight(loss: Any) -
     assert both.item() == pytest.approx(alone.item() + 0.3 * batch.item(), rel=1e-6)
     assert torch.allclose(model.table.grad, wanted, rtol=1e-5)
     missing = labels(np.full_like(SCORES, np.nan))  # without scores there is still the batch
-    left = loss(model, contrastive=contrastive)(features(), missing).item()
-    assert left == pytest.approx(0.2 * batch.item(), rel=1e-6)
+    left = loss(model, contrastive=contrastive, contrastive_weight=0.3)(features(), missing).item()
+    assert left == pytest.approx(0.3 * batch.item(), rel=1e-6)
 
 
 @pytest.mark.parametrize(("how", "function"), FUNCTIONS)

@@ -102,7 +102,7 @@ class StudentSpec(Stage):
     def _fits_together(self) -> Self:
         if self.static and self.lora is not None:
             raise ValueError("lora is for transformers; a static student has only its embeddings to train")
-        if self.loss in ("margin_mse", "kl") and self.guide is not None and not self.contrastive_weight:
+        if self.loss in ("margin_mse", "kl") and self.guide is not None and self.contrastive_weight == 0:
             raise ValueError(
                 f"guide masks in-batch negatives; loss {self.loss} with contrastive_weight 0 has none; leave out one"
             )

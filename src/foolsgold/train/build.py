@@ -79,13 +79,14 @@ def _loss(
     spec = recipe.student
     common: dict[str, Any] = {"similarity": _similarity(student), "scale": 1 / spec.temperature}
     is_distilled = spec.loss in ("margin_mse", "kl")
-    if not is_distilled or spec.contrastive_weight:
+    if not is_distilled or spec.contrastive_weight != 0:
         across = int(os.environ.get("WORLD_SIZE", "1")) > 1
         guide = _guide(recipe, encode)
         ranking: dict[str, Any] = {**common, "known": known, "guide": guide, "gather_across_devices": across}
         if is_distilled:
             common["contrastive"] = MultipleNegativesRankingLoss(student, **ranking)
-            common["contrastive_weight"] = spec.contrastive_weight
+            if spec.contrastive_weight is not None:
+                common["contrastive_weight"] = spec.contrastive_weight
     match spec.loss:
         case "mnr":
             return MultipleNegativesRankingLoss(student, **ranking)
