@@ -23,6 +23,10 @@ format: .venv/.done
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
+# The documentation as a site, in site/: without any network, and any warning is an error.
+docs: .venv/.done
+	.venv/bin/mkdocs build --strict
+
 # docs/recipe.schema.json, from the recipe's fields
 schema: .venv/.done
 	.venv/bin/python -c 'import json; from foolsgold.recipe import recipe_schema; print(json.dumps(recipe_schema(), indent=2))' > docs/recipe.schema.json
@@ -40,4 +44,4 @@ schema: .venv/.done
 	touch $@
 
 clean:
-	rm -rf .venv .venv-demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-demo site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

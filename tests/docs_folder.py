@@ -6,7 +6,7 @@ their.jsonl                        rows with negatives, as FlagEmbedding has the
 labels.jsonl                       what a person said of 26 candidates
 recipe.yaml                        a recipe
 mined/                             two mined sets
-runs/RUN                           a run of training (where the torch extra is installed)
+runs/RUN                           a run of training
 sentence-transformers/..., ...     what stands behind the hub ids: models from installed packages
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -108,35 +107,38 @@ TWICE = (0, 10)  # topics of train with a second positive
 SPLITS = {"train": (*range(12), 16), "dev": (12, 13, 14), "test": (15, 17, 18, 19)}
 
 
-def make(folder: Path) -> None:
-    """Write all of it. Models are run here, and what they say stays in the stores, so that few pages load one."""
+def make() -> None:
+    """Write all of it into the current folder. Models are run here, and what they say stays in the stores: few pages
+    load one."""
     for name, package in MODELS.items():
-        _model(folder / name, locate(package).folder)
+        _model(Path(name), locate(package).folder)
     for name in ("my-collection", "scifact"):
-        _beir(folder / "data" / name)
-    _jsonl(folder / "pairs.jsonl", [{"query": topic[0], "positive": topic[1]} for topic in TOPICS])
-    _jsonl(folder / "corpus.jsonl", [{"text": text} for topic in TOPICS for text in topic[1:]])
+        _beir(Path("data", name))
+    scores = {"pos_scores": [8.1], "neg_scores": [-2.5, 3.0]}
+    _jsonl("pairs.jsonl", [{"query": topic[0], "positive": topic[1]} for topic in TOPICS])
+    _jsonl("corpus.jsonl", [{"text": text} for topic in TOPICS for text in topic[1:]])
     _jsonl(
-        folder / "their.jsonl", [{"query": topic[0], "pos": [topic[1]], "neg": list(topic[2:])} for topic in TOPICS]
+        "their.jsonl", [{"query": topic[0], "pos": [topic[1]], "neg": list(topic[2:]), **scores} for topic in TOPICS]
     )
     _jsonl(
-        folder / "labels.jsonl",
+        "labels.jsonl",
         [
             {"query_id": f"q{topic + 1}", "doc_id": _doc(topic, part), "label": said}
             for topic in SPLITS["train"]
             for part, said in ((3, "relevant"), (2, "not"))
         ],
     )
-    (folder / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
+    Path("recipe.yaml").write_text(RECIPE, encoding="utf-8")
     for name, seed in SETS.items():
-        mined = fg.mine(recipe=folder / "recipe.yaml", out=folder / "mined", seed=seed)
-        mined.path.rename(folder / "mined" / name)
-    for corpus in (None, folder / "corpus.jsonl"):
-        fg.mine(fg.load_collection(folder / "pairs.jsonl", corpus=corpus), out=folder / "forgotten")
-    for split in ("dev", "test"):
-        fg.evaluate(MINILM, f"beir:{folder / 'data' / 'scifact'}", split=split)
-    if find_spec("accelerate"):
-        _train(folder)
+        fg.mine(recipe="recipe.yaml", seed=seed).path.rename(Path("mined", name))
+    for corpus in (None, "corpus.jsonl"):
+        fg.mine(fg.load_collection("pairs:pairs.jsonl", corpus=corpus), out="forgotten")
+    student = {"static": True, "epochs": 1, "batch_size": 4, "negatives": 2, "device": "cpu"}
+    trained = fg.train("recipe.yaml", student=student, evaluation={"split": "dev"})
+    trained.path.rename(Path("runs", "RUN"))
+    for model in (MINILM, "runs/RUN/model"):
+        for split in ("dev", "test"):
+            fg.evaluate(model, "beir:data/scifact", split=split)
 
 
 def _model(path: Path, files: Path | None) -> None:
@@ -147,16 +149,6 @@ def _model(path: Path, files: Path | None) -> None:
     for name, settings in LEFT_OUT.get(path.name, {}).items():
         (path / name).parent.mkdir(exist_ok=True)
         (path / name).write_text(json.dumps(settings), encoding="utf-8")
-
-
-def _train(folder: Path) -> None:
-    trained = fg.train(
-        folder / "recipe.yaml",
-        folder / "runs",
-        student={"static": True, "epochs": 1, "batch_size": 4, "negatives": 2, "device": "cpu"},
-        evaluation={"split": "dev"},
-    )
-    trained.path.rename(folder / "runs" / "RUN")
 
 
 def _beir(folder: Path) -> None:
@@ -179,5 +171,5 @@ def _doc(topic: int, part: int) -> str:
     return f"d{3 * topic + part}"
 
 
-def _jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+def _jsonl(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

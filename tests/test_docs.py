@@ -30,6 +30,8 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 ELSEWHERE = {"howto_runs.md": "tests/test_howto_runs.py"}  # run there, each engine where it is installed
+# two threads that wait for one another on a busy machine cost more than they give
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
 
@@ -49,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as here:
         here.chdir(made)
         here.setenv("FOOLSGOLD_CACHE", str(made / "cache"))
-        docs_folder.make(made)
+        docs_folder.make()
     yield made
 
 
@@ -64,7 +66,7 @@ def test_the_blocks_of_a_page_run(page: str, folder: Path, tmp_path: Path) -> No
     done = subprocess.run(
         [sys.executable, ROOT / "tests" / "docs_pages.py", DOCS / page],
         cwd=tmp_path,
-        env=os.environ | {"FOOLSGOLD_CACHE": str(folder / "cache"), "HF_HUB_OFFLINE": "1"},
+        env=os.environ | {"FOOLSGOLD_CACHE": str(folder / "cache"), **ONE_THREAD, "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
         check=False,

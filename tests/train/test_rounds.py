@@ -54,6 +54,18 @@ def test_a_curriculum_is_trained_regime_by_regime(student: Path, tmp_path: Path)
     )
 
 
+def test_another_training_seed_trains_otherwise_on_the_same_sets(student: Path, tmp_path: Path) -> None:
+    mode = {"sources": {"random": {"depth": 20}}, "select": {"per_query": 4}}
+    schedule = [{"name": "all", "from": 0, "to": 2, "mode": mode, "n": 2}]
+    one, two, mined_anew = (
+        _train(student, tmp_path / "runs", schedule=schedule, **more)
+        for more in ({}, {"student": {"seed": 99}}, {"seed": 99})
+    )
+    assert two.state.set_versions == one.state.set_versions
+    assert mined_anew.state.set_versions != one.state.set_versions
+    assert not np.array_equal(_weights(two), _weights(one))
+
+
 def test_a_regime_can_be_evaluated_more_often_than_it_is_mined(student: Path, tmp_path: Path) -> None:
     trained = _train(student, tmp_path / "runs", schedule=SCHEDULE, evaluation={"every": "1 epoch"})
     assert [one.regime for one in trained.rounds[1:]] == ["warmup", "warmup", "hard", "hard"]

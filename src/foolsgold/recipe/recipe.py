@@ -428,6 +428,11 @@ class Recipe(Stage):
         """The kind of one of `sources`, from its spec or else its name."""
         return self.sources[source].kind or source  # type: ignore[return-value]
 
+    @property
+    def training_seed(self) -> int:
+        """Of the order of batches, the draws of negatives, and whatever else is random in training."""
+        return self.seed if self.student.seed is None else self.student.seed
+
     @classmethod
     def from_yaml(cls, path: str | Path) -> Self:
         """Read a YAML file.

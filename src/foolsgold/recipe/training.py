@@ -90,6 +90,9 @@ class StudentSpec(Stage):
     query_prompt: str | None = Field(None, description="null: the retriever's, if it trains the same model")
     document_prompt: str | None = Field(None, description="the same")
     checkpoint_every: int | None = Field(None, ge=1, description="steps; null: only where something changes")
+    seed: int | None = Field(
+        None, ge=0, lt=2**63, description="of training alone; null: the recipe's; another one trains on the same sets"
+    )
     device: str | None = None
     trust_remote_code: bool = False
 

@@ -58,7 +58,7 @@ def build_trainer(
         return encode_all(described_encoder(model, store), texts, role, cache=store, progress=progress)
 
     student = load_student(recipe)
-    rows = TrainingRows(collection, seed=recipe.seed, draw=recipe.student.draw)
+    rows = TrainingRows(collection, seed=recipe.training_seed, draw=recipe.student.draw)
     loss = _loss(recipe, student, known, encode)
     callbacks: list[TrainerCallback] = [BankCheckpoint(loss)] if isinstance(loss, MemoryBankLoss) else []
     return SegmentTrainer(
@@ -122,5 +122,5 @@ def _batch_sampler(recipe: Recipe, rows: TrainingRows, encode: _Encode) -> Any:
         return samplers.no_duplicates(rows)
     vectors = encode(recipe.retriever or student_spec(recipe), "query")
     return samplers.topics(
-        rows, vectors, n_clusters=spec.topics, clusters_per_batch=spec.topics_per_batch, seed=recipe.seed
+        rows, vectors, n_clusters=spec.topics, clusters_per_batch=spec.topics_per_batch, seed=recipe.training_seed
     )

@@ -58,7 +58,7 @@ class SegmentTrainer:
         self._last_file = memory_bank.FILE if isinstance(loss, MemoryBankLoss) else _STATE
         self.rows = rows
         spec = recipe.student
-        arguments = _arguments(spec, student, recipe.seed, folder)
+        arguments = _arguments(spec, student, recipe.training_seed, folder)
         arguments.batch_sampler = batch_sampler
         arguments.prompts = rows.prompts(student.prompts.get("query"), student.prompts.get("document"))
         self._pause = _Pause(rows, spec.checkpoint_every)
