@@ -2,36 +2,38 @@
 
     python docs_pages.py PAGE.md
 
-A block of commands is ```bash or ```console, or has no language and begins with foolsgold; other blocks without a language
-are output. `title="NAME"` makes a block a file of that name. What cannot run here has a comment before it that says why:
+Commands are in blocks of ```bash or ```console, or of no language where they begin with foolsgold or pip; other blocks
+without a language are output. `title="NAME"` makes a block a file of that name. What cannot run here has a comment
+before it that says why:
 
     <!-- not run: trains for minutes -->
 """
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 _BLOCK = re.compile(
-    r"^(?:(?P<indent> *)<!-- not run: (?P<why>[^\n]+?) -->\n\s*?)?(?P<fence> *)```(?P<info>[^\n]*)\n(?P<code>.*?)^(?P=fence)```$",
+    r"^(?: *<!-- not run: (?P<why>[^\n]+?) -->\n\s*?)?"
+    r"(?P<fence> *)```(?P<info>[^\n]*)\n(?P<code>.*?)^(?P=fence)```$",
     flags=re.MULTILINE | re.DOTALL,
 )
 _TITLE = re.compile(r'title="([^"]+)"')
+_VARIABLE = re.compile(r"[A-Z_]+=.*")
 LANGUAGES = ("", "bash", "console", "diff", "json", "python", "text", "yaml")
 
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block. line: of its first line of code, from 1; why_not: what it lacks to be run, if it does not run."""
+    """One fenced block. line: of its first line of code, from 1; why_not: what it lacks to be run, if it is not."""
 
     line: int
     language: str
@@ -41,13 +43,14 @@ class Block:
 
     @property
     def commands(self) -> list[list[str]]:
-        """The words of each command, where it is a block of commands."""
+        """The words of each command, without what is set before it, where it is a block of commands."""
         lines = self.code.replace("\\\n", " ").splitlines()
         if self.language == "console" or (not self.language and self.code.startswith("$ ")):
             lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
-        elif self.language != "bash" and not (not self.language and self.code.startswith("foolsgold ")):
+        elif self.language != "bash" and not (not self.language and self.code.startswith(("foolsgold ", "pip "))):
             return []
-        return [words for words in (shlex.split(line, comments=True) for line in lines) if words]
+        commands = [shlex.split(line, comments=True) for line in lines]
+        return [list(dropwhile(_VARIABLE.fullmatch, words)) for words in commands if words]
 
 
 def blocks(page: Path) -> Iterator[Block]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from toy import TableTeacher, collection, run_file
 
@@ -259,3 +260,31 @@ def test_a_killed_run_leaves_no_half_written_set_and_its_scores_are_not_lost(tmp
     )
     assert mined.negatives["doc_id"].to_pylist() == ["a", "b", "b"]
     assert "one" not in [text for _, text in teacher.read]  # the positives had been scored before the kill
+
+
+def test_a_damaged_table_or_manifest_is_one_sentence_and_never_another_set(tmp_path: Path) -> None:
+    mined = _mine(tmp_path)
+    file = mined.path / "negatives.parquet"
+    whole = file.read_bytes()
+    told = 0
+    for place in range(4, len(whole) - 8, 7):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        try:
+            table = MinedSet(mined.path, _what()).negatives
+        except MinedSetError:
+            told += 1
+        else:  # in what no value depends on, such as statistics
+            assert table.equals(mined.negatives)
+    assert told > 0
+    pq.write_table(mined.negatives.drop_columns(["weight"]), file)
+    with pytest.raises(MinedSetError, match=r"negatives.parquet has no column weight of float; mine the set again"):
+        _ = MinedSet(mined.path, _what()).negatives
+    wrong = mined.negatives.set_column(2, mined.negatives.field("doc_id"), pa.array(["nope"] * len(mined.negatives)))
+    pq.write_table(wrong, file)
+    with pytest.raises(MinedSetError, match="document 'nope' of the mined set is not in its collection"):
+        MinedSet(mined.path, _what()).audit()
+    manifest = json.loads((mined.path / "manifest.json").read_text())
+    del manifest["sources"]
+    (mined.path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(MinedSetError, match=r"manifest.json cannot be read \('sources'\)"):
+        MinedSet(mined.path)

@@ -92,7 +92,8 @@ def _type(field: dict[str, Any], schema: dict[str, Any]) -> str:
     if field.get("type") == "array":
         return f"list of {_type(field['items'], schema)}"
     words = {"string": "text", "integer": "whole number", "boolean": "true or false", "object": "mapping"}
-    return words.get(field["type"], field["type"]) + _bounds(field)
+    kind: str = field["type"]
+    return words.get(kind, kind) + _bounds(field)
 
 
 def _bounds(field: dict[str, Any]) -> str:

@@ -71,6 +71,8 @@ def calibrate(
     """
     if not 0.0 < max_false_negative_rate < 1.0:
         raise RecipeError(f"max_false_negative_rate is {max_false_negative_rate}; it is a share above 0 and below 1")
+    if out is not None and labels is not None and Path(out).resolve() == Path(labels).resolve():
+        raise RecipeError(f"{out}: the calibration would be written over the labels; name another file")
     own_teacher = None
     if isinstance(teacher, str | Mapping):
         sections["teacher"] = teacher

@@ -38,6 +38,7 @@ from foolsgold.records import ledger_schema, negatives_schema, positives_schema,
 if TYPE_CHECKING:
     from datasets import Dataset
 
+_NEEDED = ("created", "collection", "seed", "sources", "teacher", "counts", "calls", "warnings", "notes", "recipe")
 _STALE_SECONDS = 86_400
 # Sections of the recipe that a set does not depend on: the digest stands for the collection, the others are training's.
 _NOT_MINED_BY = ("collection", "student", "schedule", "remine", "evaluation")
@@ -48,12 +49,7 @@ class SetWriter:
 
     def __init__(self, out: Path, sources: list[str]) -> None:
         self.out = out
-        self._schemas = {
-            "negatives": negatives_schema(sources),
-            "ledger": ledger_schema(sources),
-            "queries": queries_schema(),
-            "positives": positives_schema(sources),
-        }
+        self._schemas = _schemas(sources)
 
     def __enter__(self) -> Self:
         try:
@@ -66,7 +62,9 @@ class SetWriter:
         except OSError as error:
             raise MinedSetError(f"{self.out}: cannot write a mined set here ({error}); name another folder") from None
         self._writers = {
-            name: pq.ParquetWriter(self._folder / f"{name}.parquet", schema, compression="zstd")
+            name: pq.ParquetWriter(
+                self._folder / f"{name}.parquet", schema, compression="zstd", write_page_checksum=True
+            )
             for name, schema in self._schemas.items()
         }
         return self
@@ -119,6 +117,16 @@ class SetWriter:
         return digest.hexdigest()[:12]
 
 
+def _schemas(sources: list[str]) -> dict[str, pa.Schema]:
+    """Of the tables of a set, by name."""
+    return {
+        "negatives": negatives_schema(sources),
+        "ledger": ledger_schema(sources),
+        "queries": queries_schema(),
+        "positives": positives_schema(sources),
+    }
+
+
 def _without_places(facts: Any) -> Any:
     """The same without where it ran, and without absolute paths: fingerprints beside them say what was there."""
     if isinstance(facts, Mapping):
@@ -160,7 +168,8 @@ class MinedSet:
         try:
             self.manifest: dict[str, Any] = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
             self.version: str = self.manifest["version"]
-            self.manifest["counts"], self.manifest["recipe"]
+            for name in _NEEDED:
+                self.manifest[name]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise MinedSetError(f"{self.path}: manifest.json cannot be read ({error}); mine the set again") from None
         self._collection = collection
@@ -209,15 +218,24 @@ class MinedSet:
     def ledger_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Some columns of the ledger, a piece at a time: it may be larger than memory."""
         try:
-            yield from pq.ParquetFile(self.path / "ledger.parquet").iter_batches(columns=columns)
-        except (OSError, pa.ArrowInvalid) as error:
+            file = pq.ParquetFile(self.path / "ledger.parquet", page_checksum_verification=True)
+            yield from file.iter_batches(columns=columns)
+        except (OSError, pa.ArrowException) as error:
             raise MinedSetError(f"{self.path}: ledger.parquet cannot be read ({error}); mine the set again") from None
 
     def _table(self, name: str, filters: list[tuple[str, str, str]] | None = None) -> pa.Table:
+        sources = list(self.manifest["sources"])
+        schema = _schemas(sources)[name]
         try:
-            return pq.read_table(self.path / f"{name}.parquet", filters=filters)
-        except (OSError, pa.ArrowInvalid) as error:
+            found = pq.read_table(self.path / f"{name}.parquet", filters=filters, page_checksum_verification=True)
+        except (OSError, pa.ArrowException) as error:
             raise MinedSetError(f"{self.path}: {name}.parquet cannot be read ({error}); mine the set again") from None
+        for field in schema:
+            if field.name not in found.column_names or found.schema.field(field.name).type != field.type:
+                raise MinedSetError(
+                    f"{self.path}: {name}.parquet has no column {field.name} of {field.type}; mine the set again"
+                )
+        return found
 
     @cached_property
     def collection(self) -> Collection:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from foolsgold.mined_set import MinedSet
+from foolsgold.page import printable
 
 _WIDTH = 220  # characters of a text shown in an example
 
@@ -186,7 +187,7 @@ def example_panel(example: Example) -> RenderableType:
 
 
 def _short(text: str) -> str:
-    flat = " ".join(text.split())
+    flat = printable(" ".join(text.split()))
     return flat if len(flat) <= _WIDTH else flat[: _WIDTH - 1] + "…"
 
 

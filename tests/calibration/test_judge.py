@@ -84,7 +84,7 @@ def test_another_teacher_is_refused_by_name() -> None:
     with pytest.raises(RecipeError) as error:
         _judge(calibration(PLAIN), teacher={"model": "other", "fingerprint": "o"})
     assert str(error.value) == (
-        "decide.calibration: calibration.json was made for the teacher teacher, not for other; calibrate this teacher: "
+        "calibration calibration.json was made for the teacher teacher, not for other; calibrate this teacher: "
         "foolsgold calibrate LABELS --recipe RECIPE makes one"
     )
     with pytest.raises(RecipeError, match="was made for teacher with other weights, length or prompt"):
@@ -99,8 +99,12 @@ def test_another_scale_is_refused() -> None:
 
 def test_another_retriever_is_refused() -> None:
     calibration(PLAIN).check_retriever("retriever", "r")
-    with pytest.raises(RecipeError, match=r"was made with the retriever retriever .*, not with other"):
+    with pytest.raises(RecipeError, match=r"was made with the retriever retriever, not with other"):
         calibration(PLAIN).check_retriever("other", "o")
+    with pytest.raises(
+        RecipeError, match=r"was made with another version, length or prompt of the retriever retriever"
+    ):
+        calibration(PLAIN).check_retriever("retriever", "o")
 
 
 def test_a_target_that_no_threshold_keeps_says_how_many_labels_are_missing() -> None:

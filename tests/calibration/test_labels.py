@@ -73,6 +73,7 @@ def test_a_table_and_a_qrels_file(tmp_path: Path, header: str) -> None:
         (["q\ta"], "labels.tsv, line 1: 2 columns; a labelled pair is query id, document id, label"),
         (["query-id\tcorpus-id\tscore"], "labels.tsv: no labelled pair; each line names a query"),
         (["q\ta\t1.5"], "line 1: the label '1.5' is unknown"),
+        (["q\ta\t--1"], "line 1: the label '--1' is unknown"),
     ],
 )
 def test_bad_tables_are_named_by_line(tmp_path: Path, lines: list[str], said: str) -> None:
@@ -102,3 +103,8 @@ def test_bad_objects_are_named_by_line(tmp_path: Path, record: Any, said: str) -
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(CollectionError, match=r"none\.tsv: no such file"):
         read_labels(tmp_path / "none.tsv", 1)
+
+
+def test_a_log_in_capitals_is_a_log_and_grades_may_be_signed(tmp_path: Path) -> None:
+    labels, _ = read_labels(_jsonl(tmp_path / "LABELS.JSONL", _answer("a", "+1"), _answer("b", "-1")), 1)
+    assert [label[:3] for label in labels] == [("q", "a", True), ("q", "b", False)]

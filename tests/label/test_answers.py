@@ -112,3 +112,20 @@ def test_a_full_disk_is_an_error_of_the_answer(tmp_path: Path) -> None:
     answers.path.symlink_to("/dev/full")
     with pytest.raises(OSError, match=r"No space left|Invalid argument|Illegal seek"):
         answers.append("q", "d", "not", None)
+
+
+def test_a_whole_last_line_without_an_end_counts_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    first, second = (json.dumps({"query_id": "q", "doc_id": doc, "label": "not"}) for doc in ("a", "b"))
+    path.write_text(f"{first}\n{second}", encoding="utf-8")
+    answers = Answers(path)
+    assert answers.current() == {("q", "a"): "not", ("q", "b"): "not"}
+    answers.append("q", "c", "relevant", None)
+    assert answers.current() == Answers(path).current() == {
+        ("q", "a"): "not", ("q", "b"): "not", ("q", "c"): "relevant"
+    }  # fmt: skip
+    assert path.read_text(encoding="utf-8").splitlines()[:2] == [first, second]
+    with path.open("a", encoding="utf-8") as file:
+        file.write("no answer\n")
+    with pytest.raises(CollectionError, match="line 4: not JSON"):
+        answers.current()

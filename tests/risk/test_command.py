@@ -80,7 +80,10 @@ def test_json_is_one_object(folder: Path) -> None:
         (["recipe.yaml", "--beir", "data", "--split", "one"], "needed is one of: a second positive"),
         (["recipe.yaml", "--beir", "data", "--pairs", "x.jsonl"], "two collections"),
         (["recipe.yaml", "--beir", "data", "--split", "several", "--depth", "3"], "depth is 3"),
-        (["recipe.yaml", "--beir", "data", "--split", "several", "--out", "recipe.yaml"], "name another --out"),
+        (
+            ["recipe.yaml", "--beir", "data", "--split", "several", "--out", "recipe.yaml"],
+            "--out recipe.yaml: cannot be written",
+        ),
     ],
 )
 def test_a_users_mistake_is_a_sentence_and_exit_code_2(folder: Path, arguments: list[str], sentence: str) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from toy import TableTeacher, collection
 
 import foolsgold as fg
+from foolsgold.calibration import load
 from foolsgold.collection import Collection
 from foolsgold.errors import CollectionError, RecipeError
 from foolsgold.risk import Risk, measure
@@ -130,3 +132,11 @@ def test_plots_are_written_as_the_same_bytes_each_time(tmp_path: Path) -> None:
     assert "bm25, filtered" in text
     assert "hidden positives among the negatives" in text
     assert first[1].read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_calibration_of_another_teacher_is_refused_before_anything_is_mined() -> None:
+    other = replace(load("default"), name="mine.json")  # the default alone takes any teacher
+    teacher = TableTeacher(TEACHER)
+    with pytest.raises(RecipeError, match=r"calibration mine.json was made for the teacher .*, not for TableTeacher"):
+        measure(_collection(), RECIPE, depth=10, judge=other, teacher=teacher)
+    assert teacher.read == []

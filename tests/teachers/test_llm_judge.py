@@ -306,3 +306,29 @@ def test_a_judge_without_an_ambiguous_zone_is_refused(tmp_path: Path, endpoint: 
     with pytest.raises(RecipeError, match=r"judge: .* without a teacher and negative_below there are none"):
         _mine(tmp_path, endpoint, decide={"negative_below": None, "positive_above": 0.7})
     assert endpoint.questions == []
+
+
+@pytest.mark.parametrize("key", ["“abc”", "abc\x7fdef", "ab\ncd"])
+def test_a_key_that_can_be_none_is_said_before_anything_is_sent(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("MY_KEY", key)
+    with pytest.raises(RecipeError, match="MY_KEY holds a character that no key has"):
+        _judge(endpoint, api_key_env="MY_KEY")
+
+
+def test_a_reply_that_cannot_be_decoded_is_one_sentence(endpoint: Endpoint) -> None:
+    endpoint.headers = {"content-encoding": "gzip"}  # which it is not
+    with pytest.raises(TeacherError, match=r"broke off 5 times \(DecodingError\)"):
+        _judge(endpoint).judge([("q", "p", "c")])
+    endpoint.headers = {}
+    endpoint.say = lambda question: (200, "[" * 200_000)
+    with pytest.raises(TeacherError, match="gave no chat completion but"):
+        _judge(endpoint).judge([("q", "p", "c")])
+
+
+def test_a_password_in_an_address_is_refused() -> None:
+    with pytest.raises(RecipeError, match=r"judge.endpoint: a name and a password .* use judge.api_key_env"):
+        fg.Recipe.build({"judge": {"endpoint": "http://me:secret@host/v1", "model": "m"}})
+    with pytest.raises(RecipeError, match="judge: llm names no endpoint"):
+        fg.Recipe.build({"judge": "llm"})

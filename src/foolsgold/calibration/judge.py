@@ -70,6 +70,8 @@ class Model:
         parts = [np.asarray(values[name], dtype=np.float64) for name in ("mean", "scale", "coefficients")]
         if any(part.shape != (len(signals),) or not np.isfinite(part).all() for part in parts):
             raise ValueError("a model has one finite mean, scale and coefficient a signal")
+        if not (parts[1] > 0).all():
+            raise ValueError("a scale is above 0")
         low, high = values["auc_interval"]
         return cls(
             signals=signals,
@@ -152,19 +154,7 @@ class Calibration:
         Raises:
             RecipeError: it was made for another teacher or scale; no threshold keeps the target.
         """
-        general = self.name == DEFAULT
-        if (scale == "cosine") != (self.scale == "cosine"):
-            raise RecipeError(
-                f"decide.calibration: {self.name} reads teacher scores as {self.scale}s, and teacher.scale is {scale}; "
-                f"calibrate this teacher: {_HOW}"
-            )
-        if teacher["fingerprint"] != self.teacher["fingerprint"]:
-            others = f"was made for the teacher {self.teacher['model']}, not for {teacher['model']}"
-            if teacher["model"] == self.teacher["model"]:
-                others = f"was made for {teacher['model']} with other weights, length or prompt"
-            if not general:
-                raise RecipeError(f"decide.calibration: {self.name} {others}; calibrate this teacher: {_HOW}")
-            log.warning("decide.calibration: %s %s; its rates hold only roughly; %s", self.name, others, _HOW)
+        self.check_teacher(teacher["model"], teacher["fingerprint"], scale)
         model = next(
             model
             for model in self.models
@@ -173,11 +163,31 @@ class Calibration:
         choice = model.curve.choose(target)
         if choice.threshold is None:
             raise RecipeError(
-                f"decide.calibration: {self.name} has no threshold that keeps false negatives under {target:.2g} with "
+                f"calibration {self.name} has no threshold that keeps false negatives under {target:.2g} with "
                 f"{', '.join(model.signals)} (at best {choice.relevant} relevant of {choice.labels}, upper bound "
                 f"{choice.upper:.2g}); label at least {choice.needed:,} pairs more, or raise max_false_negative_rate"
             )
         return Judge(self.name, model, retriever, bm25, scale, choice, choice.threshold)
+
+    def check_teacher(self, name: str, fingerprint: str, scale: Scale) -> None:
+        """Refuse another teacher or scale than that of the labelled pairs; the default only warns of another teacher.
+
+        Raises:
+            RecipeError: it was made for another one.
+        """
+        if (scale == "cosine") != (self.scale == "cosine"):
+            raise RecipeError(
+                f"calibration {self.name} reads teacher scores as {self.scale}s, and teacher.scale is {scale}; "
+                f"calibrate this teacher: {_HOW}"
+            )
+        if fingerprint == self.teacher["fingerprint"]:
+            return
+        others = f"was made for the teacher {self.teacher['model']}, not for {name}"
+        if name == self.teacher["model"]:
+            others = f"was made for {name} with other weights, length or prompt"
+        if self.name != DEFAULT:
+            raise RecipeError(f"calibration {self.name} {others}; calibrate this teacher: {_HOW}")
+        log.warning("calibration %s %s; its rates hold only roughly; %s", self.name, others, _HOW)
 
     def check_retriever(self, name: str, fingerprint: str) -> None:
         """Refuse another retriever than that of the labelled pairs: its scores mean something else.
@@ -187,10 +197,10 @@ class Calibration:
             lies between unrelated and equal passages, and takes any.
         """
         if self.name != DEFAULT and self.retriever and fingerprint != self.retriever["fingerprint"]:
-            raise RecipeError(
-                f"decide.calibration: {self.name} was made with the retriever {self.retriever['model']} (or another "
-                f"version, length or prompt of it), not with {name}; calibrate with this recipe: {_HOW}"
-            )
+            others = f"was made with the retriever {self.retriever['model']}, not with {name}"
+            if name == self.retriever["model"]:
+                others = f"was made with another version, length or prompt of the retriever {name}"
+            raise RecipeError(f"calibration {self.name} {others}; calibrate with this recipe: {_HOW}")
 
     def save(self, path: Path) -> None:
         """Write it as JSON.
@@ -227,6 +237,8 @@ class Calibration:
         """From `to_json`'s."""
         if values["format"] != _FORMAT:
             raise ValueError(f"format {values['format']}, and this version reads {_FORMAT}")
+        if not values["models"]:
+            raise ValueError("it has no model")
         low, high = values["teacher_auc_interval"]
         return cls(
             name=name,

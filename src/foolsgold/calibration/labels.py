@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from foolsgold.errors import CollectionError
 
 _WORDS = {"relevant": True, "not": False, "not_relevant": False, "irrelevant": False, "true": True, "false": False}
 _UNSURE = "unsure"
+_GRADE = re.compile(r"[+-]?\d{1,9}")
 _HEADER = ("label", "score", "grade", "relevance", "rel")
 _FORM = 'a label is "relevant", "not" or "unsure", true or false, or a grade such as 0, 1, 2'
 
@@ -40,7 +42,8 @@ def read_labels(path: Path, relevant_from: int) -> tuple[list[Label], list[str]]
         CollectionError: naming the file and every line that is no labelled pair.
     """
     problems = Problems(path, error=CollectionError)
-    is_log = path.suffix == ".jsonl" or path.suffixes[-2:] == [".jsonl", ".gz"]
+    suffixes = [suffix.casefold() for suffix in path.suffixes]
+    is_log = suffixes[-1:] == [".jsonl"] or suffixes[-2:] == [".jsonl", ".gz"]
     last: dict[tuple[str, str], tuple[Any, int]] = {}
     anew = 0
     for line, query_id, doc_id, label in _objects(path, problems) if is_log else _rows(path, problems):
@@ -99,6 +102,6 @@ def _verdict(label: Any, relevant_from: int) -> bool | str:
     text = str(int(label) if isinstance(label, float) else label).strip().casefold()
     if text == _UNSURE or text in _WORDS:
         return _WORDS.get(text, _UNSURE)
-    if text.lstrip("+-").isdecimal() and len(text) <= 10:
+    if _GRADE.fullmatch(text):
         return int(text) >= relevant_from
     return f"the label {label!r} is unknown; {_FORM}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from foolsgold.commands.console import Json, Quiet, log_to_stderr, out, print_json
+from foolsgold.commands.console import Json, Quiet, check_writable, log_to_stderr, out, print_json
 from foolsgold.errors import RecipeError
 from foolsgold.recipe import Recipe
 
@@ -53,6 +53,10 @@ def calibrate(
     from foolsgold.calibration.plot import save_plot
 
     progress = log_to_stderr(quiet)
+    plot_file = to.with_suffix(".svg")
+    if plot_file.resolve() in {path.resolve() for path in (to, labels) if path is not None}:
+        raise RecipeError(f"--out {to}: the plot, {plot_file}, would be written over it; name a .json")
+    check_writable(to.parent, "--out")
     collection, recipe = _what(recipe_file, mined, beir)
     given: dict[str, Any] = {
         "collection": beir and {"beir": beir},
@@ -69,7 +73,7 @@ def calibrate(
         max_false_negative_rate=max_false_negative_rate,
         progress=progress,
     )
-    plot = save_plot(found, to.with_suffix(".svg"))
+    plot = save_plot(found, plot_file)
     if as_json:
         print_json({"path": str(to), "plot": str(plot)} | found.to_json())
         return

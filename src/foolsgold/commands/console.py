@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ import yaml
 from rich.console import Console
 from rich.logging import RichHandler
 
-from foolsgold.errors import RecipeError
+from foolsgold.errors import FoolsgoldError, RecipeError
 from foolsgold.progress import SILENT, Bars, Progress
 from foolsgold.recipe import read_yaml
 
@@ -57,6 +58,20 @@ def log_to_stderr(quiet: bool) -> Progress:
     )
     logging.getLogger("foolsgold").setLevel(logging.WARNING if quiet else logging.INFO)
     return SILENT if quiet else Bars(err)
+
+
+def check_writable(folder: Path, option: str) -> None:
+    """Make a folder and write into it, before work is done whose result would be lost.
+
+    Raises:
+        FoolsgoldError: it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise FoolsgoldError(f"{option} {folder}: cannot be written ({error.strerror}); name another") from None
 
 
 def print_json(value: Any) -> None:

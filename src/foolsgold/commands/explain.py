@@ -11,6 +11,7 @@ from rich.text import Text
 
 from foolsgold.commands.console import Json, out, print_json
 from foolsgold.errors import FoolsgoldError
+from foolsgold.page import printable
 
 if TYPE_CHECKING:
     from foolsgold.collection import Texts
@@ -87,7 +88,8 @@ def _texts(mined: MinedSet, query_id: str, doc_id: str) -> dict[str, str]:
 
 
 def _text(texts: Texts, name: str) -> str:
-    return texts.take([texts.find([name])[name]])[0]
+    found = texts.find([name])
+    return printable(texts.take([found[name]])[0]) if found else "(not in the collection)"
 
 
 def _print_examples(change: Diff, after: MinedSet) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
@@ -80,7 +81,8 @@ def label(
         out.print(f"open {url} (Ctrl-C ends)", markup=False, soft_wrap=True)
     out.file.flush()
     if not (no_open or as_json):
-        webbrowser.open(url)
+        # a thread: a browser in the terminal does not return before it has been answered
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
     with suppress(KeyboardInterrupt):  # how a session ends
         serve(application(session, token, port), listener)
     err.print(f"{session.done} of {len(pairs)} labelled, in {answers.path}", markup=False, soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from foolsgold.commands.console import Json, Quiet, log_to_stderr, out, print_json
+from foolsgold.commands.console import Json, Quiet, check_writable, log_to_stderr, out, print_json
 from foolsgold.errors import RecipeError
 from foolsgold.recipe import Recipe
 
@@ -68,6 +68,7 @@ def risk(
     from foolsgold.risk.share import FEW
 
     progress = log_to_stderr(quiet)
+    check_writable(to, "--out")
     found = measure(
         recipe=_recipe(recipe_file, beir, pairs, split, relevant_from, retriever, teacher, per_query, seed),
         depth=depth,

@@ -33,7 +33,7 @@ class Answers:
 
     Lines are JSON objects with query_id, doc_id, label ("relevant", "unsure", "not", or null for undone),
     teacher_score (null without a teacher) and time (UTC). What a killed process left of a line is cut off before
-    the next is written.
+    the next is written; a whole last line without its end, as editors leave it, counts and stays.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,6 +46,7 @@ class Answers:
         self._lock = FileLock(path.with_name(f".{path.name}.lock"))
         self._current: dict[Key, Label] = {}
         self._read_to = self._lines = 0
+        self._is_open = False  # whether the last line that was read had no end
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with self._lock, path.open("ab"):
@@ -63,17 +64,20 @@ class Answers:
         try:
             with self.path.open("rb") as file:
                 if file.seek(0, os.SEEK_END) < self._read_to:  # someone wrote it anew
-                    self._current, self._read_to, self._lines = {}, 0, 0
+                    self._current, self._read_to, self._lines, self._is_open = {}, 0, 0, False
                 file.seek(self._read_to)
-                whole, _, _ = file.read().rpartition(b"\n")  # a torn last line is no answer yet
+                read = file.read()
         except OSError as error:
             raise CollectionError(f"{self.path}: cannot be read ({error})") from None
-        if whole:
-            for line in whole.split(b"\n"):
+        for line in read.splitlines(keepends=True):
+            if not line.endswith(b"\n") and not _is_whole(line):
+                break  # a torn last line is no answer yet
+            self._read_to += len(line)
+            if line != b"\n" or not self._is_open:  # else the end of the line that was read without it
                 self._lines += 1
-                if line.strip():
-                    self._take(parse(line, f"{self.path}, line {self._lines}"))
-            self._read_to += len(whole) + 1
+            self._is_open = not line.endswith(b"\n")
+            if line.strip():
+                self._take(parse(line, f"{self.path}, line {self._lines}"))
         return self._current
 
     def append(self, query_id: str, doc_id: str, label: Label | None, teacher_score: float | None) -> None:
@@ -91,9 +95,12 @@ class Answers:
         }
         line = json.dumps(facts, ensure_ascii=False).encode() + b"\n"
         with self._lock, self.path.open("r+b") as file:
-            end = _end_of_whole_lines(file)
+            end, size = _end_of_whole_lines(file), file.seek(0, os.SEEK_END)
             file.seek(end)
-            file.truncate()
+            if _is_whole(file.read(size - end)):
+                end, line = size, b"\n" + line
+            file.truncate(end)
+            file.seek(end)
             try:
                 file.write(line)
                 file.flush()
@@ -125,6 +132,14 @@ def parse(line: bytes, where: str) -> Answer:
     if label is not None and label not in LABELS:
         raise CollectionError(f"{where}: label is {label!r}; it is one of {', '.join(LABELS)}, or null for undone")
     return Answer(facts["query_id"], facts["doc_id"], label)
+
+
+def _is_whole(line: bytes) -> bool:
+    """Whether a line without an end is all there: the object that it is closes."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _end_of_whole_lines(file: Any) -> int:

@@ -171,7 +171,7 @@ async def _texts(request: Request, *names: str) -> list[str]:
             raise _BadRequest("the request is too long")
     try:
         values = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _BadRequest("the body is not JSON") from None
     if not isinstance(values, dict) or not all(isinstance(values.get(name), str) for name in names):
         raise _BadRequest(f"the body is an object with the texts {', '.join(names)}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CUT = 420  # characters of a text: about what tells whether it answers a query
 
 
@@ -14,6 +16,7 @@ def environment(templates: Path) -> Environment:
     made = Environment(
         loader=FileSystemLoader([templates, Path(__file__).parent]),
         autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -24,6 +27,11 @@ def environment(templates: Path) -> Environment:
         "number": lambda value: "" if value is None else f"{value:,.3g}" if isinstance(value, float) else f"{value:,}",
     }
     return made
+
+
+def printable(text: str) -> str:
+    """A text without control characters, which HTML does not know and a terminal obeys; lines and tabs stay."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
 
 
 def _short(text: str, characters: int = _CUT) -> str:

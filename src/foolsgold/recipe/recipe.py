@@ -154,7 +154,7 @@ class SourceSpec(Stage):
     language: str = Field("english", description="stemmer and stop words; 'none' for neither")
     tokenizer: Literal["word", "bigram"] = Field("word", description="bigram: character bigrams, for Chinese, Japanese")
     method: Literal["lucene", "robertson", "atire", "bm25l", "bm25+"] = "lucene"
-    k1: float = Field(1.5, ge=0.0, description="bm25s's default")
+    k1: float = Field(1.5, ge=0.0, le=1e6, description="bm25s's default")
     b: Fraction = Field(0.75, description="bm25s's default")
     # run
     path: str | None = Field(None, description="TREC run file or parquet (query_id, doc_id, score)")
@@ -174,6 +174,10 @@ class SourceSpec(Stage):
                     f"{part!r} is no part of a faiss factory string{_nearest(part, _INDEX_PARTS)}; "
                     "a common index is IVF4096,PQ48x4fsr"
                 )
+            for letters, number in re.findall(r"([A-Za-z]*)(\d+)", part):  # with less faiss ends the process
+                least = 2 if letters == "HNSW" else 1
+                if int(number) < least:
+                    raise ValueError(f"{part!r} has {letters}{number}, a number of at least {least} is needed there")
         return index
 
     @field_validator("window")
@@ -260,6 +264,8 @@ class JudgeSpec(Stage):
     def _endpoint_is_an_address(cls, endpoint: str) -> str:
         if not endpoint.startswith(("http://", "https://")):
             raise ValueError(f"{endpoint!r} is no address; it begins with https:// or http://")
+        if "@" in endpoint.split("/")[2]:
+            raise ValueError("a name and a password in an address end up in every manifest; use judge.api_key_env")
         return endpoint
 
 
@@ -346,6 +352,14 @@ class Recipe(Stage):
     )
     evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec)
     seed: int = Field(13, ge=0, lt=2**63)
+
+    @field_validator("judge", mode="before", json_schema_input_type=JudgeSpec | None)
+    @classmethod
+    def _a_judge_has_an_endpoint(cls, judge: Any) -> Any:
+        if isinstance(judge, str):
+            said = f"{judge} names no endpoint; write {{endpoint: http://127.0.0.1:8000/v1, model: NAME}}"
+            raise ValueError(said)  # noqa: TRY004  (pydantic makes a sentence of it)
+        return judge
 
     @field_validator("sources", mode="before", json_schema_input_type=dict[str, SourceSpec | None])
     @classmethod

@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from foolsgold.cache import cache_folder
+from foolsgold.calibration import Calibration
 from foolsgold.collection import Collection, load_collection
 from foolsgold.errors import CollectionError, RecipeError
 from foolsgold.mine import mine
@@ -142,6 +144,8 @@ def measure(
         raise RecipeError(
             "a calibrated judge estimates from a teacher's scores, and the recipe has no teacher; name it"
         )
+    if isinstance(judge, Calibration):
+        _check_judge(judge, recipe, teacher, cache)
     loaded = load_collection(recipe.collection if collection is None else collection, progress=progress)
     truths, notes = _truths(loaded, recipe, queries, judge)
     if not has_teacher:
@@ -193,6 +197,23 @@ def _truths(
         )
     notes = [f"{way}: not measured, that needs {_NEEDED[way]}" for way, truth in found.items() if truth is None]
     return truths, [f"{collection.name}: {note}" for note in collection.notes] + notes
+
+
+def _check_judge(judge: Calibration, recipe: Recipe, own_teacher: Any, cache: str | Path | None) -> None:
+    """Before anything is mined: was it calibrated with this teacher and this retriever?"""
+    from foolsgold.encoding.described import described_encoder  # onnxruntime takes a while to import
+    from foolsgold.teachers.load import load_teacher
+    from foolsgold.teachers.plain import PlainTeacher
+
+    if own_teacher is not None:
+        teacher: Any = PlainTeacher(own_teacher)
+        judge.check_teacher(teacher.name, teacher.fingerprint, teacher.scale)
+    elif recipe.teacher is not None:
+        teacher = load_teacher(recipe.teacher, recipe.retriever)
+        judge.check_teacher(recipe.teacher.model, teacher.fingerprint, recipe.teacher.scale)
+    if recipe.retriever is not None and judge.sources["retriever"] is not None:
+        store = Path(cache) if cache is not None else cache_folder()
+        judge.check_retriever(recipe.retriever.model, described_encoder(recipe.retriever, store).fingerprint)
 
 
 def _unfiltered(recipe: Recipe) -> Recipe:

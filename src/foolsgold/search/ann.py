@@ -69,7 +69,7 @@ class AnnIndex:
         with progress.stage("index dense", len(documents)) as advance:
             try:
                 index.train(np.ascontiguousarray(documents[rows]))
-            except RuntimeError as error:
+            except (RuntimeError, MemoryError) as error:
                 raise SourceError(
                     f"{factory}: {_reason(error)}; take a smaller index, or none: exact search of {len(documents):,} "
                     "documents is quick"
@@ -212,14 +212,14 @@ def _empty(factory: str, dimension: int) -> Any:
     faiss = _faiss()
     try:
         return faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         raise SourceError(
             f"{factory}: faiss cannot build this index of vectors of {dimension} dimensions by inner product "
             f"({_reason(error)}); a common one is IVF4096,PQ48x4fsr"
         ) from None
 
 
-def _reason(error: RuntimeError) -> str:
+def _reason(error: RuntimeError | MemoryError) -> str:
     """What faiss says, without the place in its code and, where it says more, the condition that failed."""
     said = " ".join(re.split(r" at \S+:\d+: ", str(error))[-1].removeprefix("Error: ").split())
     return re.sub(r"^'.*' failed: (?=.)", "", said)

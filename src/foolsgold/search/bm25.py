@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +29,8 @@ METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _BATCH = 65_536
 _PIECE = 64  # queries a thread takes at a time
 _DELTA = 0.5  # bm25s's default; only bm25l and bm25+ have it
+_MAX_K1 = 1_000_000  # scores are then proportional to the words' counts in float32; far beyond, they are all 0
+_MIN_K1_OF_BM25L = 1e-6  # below, float32 cannot tell a document with the word from one without
 
 
 class BM25:
@@ -39,7 +42,7 @@ class BM25:
 
     Raises:
         SourceError: an empty corpus, something that is not a text, an unknown language, tokenizer or method,
-            k1 or b out of range.
+            k1 or b out of range (for bm25l, k1 of 0 too, which scores all documents alike).
     """
 
     def __init__(
@@ -55,8 +58,14 @@ class BM25:
     ) -> None:
         if method not in METHODS:
             raise SourceError(f"unknown BM25 method {method!r}; known: {', '.join(METHODS)}")
-        if not (k1 >= 0 and 0 <= b <= 1):
-            raise SourceError(f"k1 is {k1} and b is {b}; BM25 needs k1 of at least 0 and b from 0 to 1")
+        if not (_is_within(k1, _MAX_K1) and _is_within(b, 1)):
+            raise SourceError(f"k1 is {k1!r} and b is {b!r}; BM25 needs k1 from 0 to {_MAX_K1:,} and b from 0 to 1")
+        if method == "bm25l" and k1 < _MIN_K1_OF_BM25L:
+            raise SourceError(f"bm25l with k1 of {k1} scores all documents alike; take a larger k1, or another method")
+        if not isinstance(language, str):
+            raise SourceError(f"language is {language!r}; name one, or 'none' for neither stemmer nor stop words")
+        if not isinstance(tokenizer, str):
+            raise SourceError(f"tokenizer is {tokenizer!r}; name word or bigram")
         self._tokens = Tokens(language, tokenizer)
         tokens, lengths = _read(self._tokens, corpus_texts, progress)
         self.n_documents = len(lengths)
@@ -71,7 +80,7 @@ class BM25:
         weights, self._floors = _weights(starts, docs, counts, lengths, method=method, k1=k1, b=b)
         self._postings = postings.arrange(starts, docs, weights, self.n_documents)
 
-    def top_k(self, query_texts: Sequence[str], k: int, *, progress: Progress = SILENT) -> tuple[FloatArray, IntArray]:
+    def top_k(self, query_texts: Iterable[str], k: int, *, progress: Progress = SILENT) -> tuple[FloatArray, IntArray]:
         """The k documents with the highest score for each query.
 
         Documents that share no token with the query score the query's floor (`floors`) and follow the others in row
@@ -82,16 +91,16 @@ class BM25:
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise SourceError(f"k is {k!r}; ask for a whole number of documents a query, at least 1")
-        _refuse_one_string(query_texts)
-        shape = (len(query_texts), min(k, self.n_documents))
+        queries = _listed(query_texts)
+        shape = (len(queries), min(k, self.n_documents))
         scores, rows = np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.int32)
 
         def search(part: slice) -> None:
             # Reading needs the GIL and searching does not, so one thread reads while others search.
-            self._search(*self._read_queries(query_texts[part], part.start), scores[part], rows[part])
+            self._search(*self._read_queries(queries[part], part.start), scores[part], rows[part])
 
-        with progress.stage("search bm25", len(query_texts)) as advance, Threads() as threads:
-            threads.spread(search, len(query_texts), _PIECE, advance)
+        with progress.stage("search bm25", len(queries)) as advance, Threads() as threads:
+            threads.spread(search, len(queries), _PIECE, advance)
         return scores, rows
 
     def _search(
@@ -99,12 +108,22 @@ class BM25:
     ) -> None:
         postings.search_postings(self._postings, tokens, offsets, floors, scores, rows)
 
-    def scores(self, query_texts: Sequence[str], queries: npt.NDArray[Any], rows: npt.NDArray[Any]) -> FloatArray:
-        """float32 (n): the score of each pair (query_texts[queries[i]], document rows[i]), as `top_k` gives it."""
-        _refuse_one_string(query_texts)
-        tokens, offsets, floors = self._read_queries(query_texts)
-        out = np.empty(len(queries), dtype=np.float32)
+    def scores(self, query_texts: Iterable[str], queries: npt.NDArray[Any], rows: npt.NDArray[Any]) -> FloatArray:
+        """float32 (n): the score of each pair (query_texts[queries[i]], document rows[i]), as `top_k` gives it.
+
+        Raises:
+            SourceError: a pair that names no query or no document.
+        """
+        texts = _listed(query_texts)
         queries, rows = np.asarray(queries, dtype=np.int64), np.asarray(rows, dtype=np.int64)
+        if queries.shape != rows.shape or queries.ndim != 1:
+            raise SourceError(f"queries has shape {queries.shape} and rows {rows.shape}; pairs are two lists as long")
+        for name, numbers, size in (("query", queries, len(texts)), ("row", rows, self.n_documents)):
+            outside = np.flatnonzero((numbers < 0) | (numbers >= size))
+            if len(outside):
+                raise SourceError(f"pair {outside[0]} names {name} {numbers[outside[0]]}, and there are {size}")
+        tokens, offsets, floors = self._read_queries(texts)
+        out = np.empty(len(queries), dtype=np.float32)
 
         def score(part: slice) -> None:
             postings.score_pairs(self._postings, tokens, offsets, floors, queries[part], rows[part], out[part])
@@ -113,13 +132,12 @@ class BM25:
             threads.spread(score, len(out), 16_384, lambda _: None)
         return out
 
-    def floors(self, query_texts: Sequence[str]) -> FloatArray:
+    def floors(self, query_texts: Iterable[str]) -> FloatArray:
         """float32 (q): the score of a document without any of the query's tokens. 0 but for bm25l and bm25+."""
-        _refuse_one_string(query_texts)
-        return self._read_queries(query_texts)[2]
+        return self._read_queries(_listed(query_texts))[2]
 
-    def _read_queries(self, query_texts: Sequence[str], first_row: int = 0) -> tuple[IntArray, LongArray, FloatArray]:
-        tokens, lengths = self._tokens.look_up(list(query_texts), first_row)
+    def _read_queries(self, query_texts: list[str], first_row: int = 0) -> tuple[IntArray, LongArray, FloatArray]:
+        tokens, lengths = self._tokens.look_up(query_texts, first_row)
         offsets = _offsets(lengths)
         if self._floors is None:
             return tokens, offsets, np.zeros(len(lengths), dtype=np.float32)
@@ -127,15 +145,25 @@ class BM25:
         return tokens, offsets, np.diff(sums[offsets]).astype(np.float32)
 
 
-def _refuse_one_string(query_texts: Sequence[str]) -> None:
+def _is_within(value: object, most: float) -> bool:
+    """Whether it is a number from 0 to `most`; a truth value is none, nor is NaN."""
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool) and 0 <= float(value) <= most
+
+
+def _listed(query_texts: Iterable[str]) -> list[str]:
     if isinstance(query_texts, str):
         raise SourceError("the queries are one string; put it in a list")
+    if not isinstance(query_texts, Iterable):
+        raise SourceError(f"the queries are {query_texts!r}; a list of texts is needed")
+    return list(query_texts)
 
 
 def _read(tokens: Tokens, corpus_texts: Iterable[str] | Texts, progress: Progress) -> tuple[IntArray, LongArray]:
     """All token numbers of the corpus, int32, document after document, and how many each document has, int64 (n)."""
     if isinstance(corpus_texts, str):
         raise SourceError("the corpus is one string; put the texts in a list")
+    if not isinstance(corpus_texts, Iterable | Texts):
+        raise SourceError(f"the corpus is {corpus_texts!r}; a list of texts is needed")
     total = len(corpus_texts) if isinstance(corpus_texts, Sequence | Texts) else 0
     numbers, lengths = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.int64)]
     row = 0
@@ -177,7 +205,9 @@ def _weights(
     settings = {"l_avg": average, "k1": k1, "b": b, "delta": _DELTA}
     floors = None
     if method in ("bm25l", "bm25+"):
-        floors = (idf * tfc_of(tf_array=0, l_d=average, **settings)).astype(np.float32)
+        # bm25+ adds delta to what is 0 without the word; for k1 = 0 bm25s divides that 0 by 0.
+        absent = _DELTA if method == "bm25+" else tfc_of(tf_array=0, l_d=average, **settings)
+        floors = (idf * absent).astype(np.float32)
     weights = np.empty(len(docs), dtype=np.float32)
     for start in range(0, len(docs), 1 << 20):
         part = slice(start, min(start + (1 << 20), len(docs)))

@@ -58,11 +58,15 @@ def top_k(
         rows: int32 (q, min(k, n)), rows of the corpus; equal scores are in ascending row order.
 
     Raises:
-        SourceError: shapes that do not fit, k below 1, an empty corpus, NaN or infinity (with its row), no such device.
+        SourceError: shapes that do not fit, k or a block below 1, an empty corpus, NaN, infinity or a value beyond
+            float32 (with its row), no such device.
         MissingExtra: a device without torch.
     """
     queries, corpus = _matrix(queries, "queries"), _matrix(corpus, "corpus")
     _check(queries, corpus, k)
+    for name, block in (("query_block", query_block), ("document_block", document_block)):
+        if not _is_count(block):
+            raise SourceError(f"{name} is {block!r}; a whole number is needed, at least 1")
     if device is not None:
         from foolsgold.search.on_device import top_k_on_device  # torch is an extra
 
@@ -96,7 +100,7 @@ class _Search:
         self.lengths = np.empty(len(queries), dtype=np.float64)
         for start in range(0, len(queries), _DOCUMENTS):
             part = slice(start, start + _DOCUMENTS)
-            self.lengths[part] = _lengths(_float32(queries[part]), "queries", first_query + start)
+            self.lengths[part] = _lengths(_float32(queries[part]), queries[part], "queries", first_query + start)
         self.k = k
         self.keys = np.empty((len(queries), room), dtype=np.uint64)
         self.counts = np.zeros(len(queries), dtype=np.int64)
@@ -109,7 +113,7 @@ class _Search:
     def add(self, first_row: int, documents: _Matrix, query_block: int, advance: Advance) -> None:
         """Look at the next block of documents, the first of which is row `first_row`."""
         block = _float32(documents)
-        longest = float(_lengths(block, "corpus", first_row).max())
+        longest = float(_lengths(block, documents, "corpus", first_row).max())
         slack = _slack(self.lengths, longest, block.shape[1])
         packed = None
         if self._may_screen and first_row >= _SCREEN_FROM * self.k:
@@ -158,18 +162,21 @@ def _slack(lengths: _Lengths, longest: float, dim: int) -> FloatArray:
     return slack
 
 
-def _lengths(vectors: FloatArray, name: str, first_row: int) -> _Lengths:
+def _lengths(vectors: FloatArray, given: _Matrix, name: str, first_row: int) -> _Lengths:
     """The length of each vector. Raises where one is not finite, naming its row."""
     lengths = np.empty(len(vectors), dtype=np.float64)
     kernels.norms(vectors, lengths)
     bad = np.flatnonzero(~np.isfinite(lengths))
     if len(bad):
-        raise not_finite(name, first_row + int(bad[0]))
+        raise not_finite(name, first_row + int(bad[0]), given[bad[0]])
     return lengths
 
 
-def not_finite(name: str, row: int) -> SourceError:
-    """What is said of a vector with NaN or infinity in it."""
+def not_finite(name: str, row: int, given: _Matrix) -> SourceError:
+    """What is said of the vector `given`, (d), which float32 cannot hold: it has NaN or infinity, or a larger value."""
+    if np.isfinite(given).all():
+        largest = np.abs(given).max()
+        return SourceError(f"{name} row {row} holds {largest:.3g}, too large for float32; scale the vectors down")
     return SourceError(f"{name} row {row} holds NaN or infinity; encode that text again or leave it out")
 
 
@@ -179,14 +186,21 @@ def too_large(product: float) -> SourceError:
 
 
 def _float32(vectors: _Matrix) -> FloatArray:
-    return np.ascontiguousarray(vectors, dtype=np.float32)
+    with np.errstate(over="ignore"):  # `_lengths` finds it, with its row
+        return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
 def _matrix(vectors: Any, name: str) -> _Matrix:
-    matrix: _Matrix = np.asanyarray(vectors)
+    try:
+        matrix: _Matrix = np.asanyarray(vectors)
+    except ValueError:
+        raise SourceError(f"{name} has rows of several lengths; encode all with the same model") from None
+    except (TypeError, RuntimeError) as error:  # a torch tensor on a GPU, or one with gradients
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise SourceError(f"{name} is no array ({reason}); numpy arrays are needed") from None
     if matrix.ndim != 2:
         raise SourceError(f"{name} has shape {matrix.shape}; a matrix with one vector a row is needed")
-    if matrix.dtype.kind in "cmMOSU":
+    if matrix.dtype.kind in "cmMOSTU" or matrix.dtype.names:
         raise SourceError(f"{name} holds {matrix.dtype}; float32 or float16 vectors are needed")
     return matrix
 
@@ -197,7 +211,11 @@ def _check(queries: _Matrix, corpus: _Matrix, k: int) -> None:
             f"queries have {queries.shape[1]} dimensions but the corpus has {corpus.shape[1]}; "
             "encode both with the same model"
         )
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+    if not _is_count(k):
         raise SourceError(f"k is {k!r}; ask for a whole number of documents a query, at least 1")
     if len(corpus) == 0:
         raise SourceError("the corpus is empty; there is nothing to search")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1

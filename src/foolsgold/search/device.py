@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from foolsgold.errors import MissingExtra, SourceError
@@ -65,7 +66,8 @@ def copied(vectors: _Matrix, place: torch.device) -> Tensor:
     if dtype is torch.bfloat16:  # which numpy knows only as the array's own dtype
         staging.view(torch.int16).numpy().view(vectors.dtype)[:] = vectors
     else:
-        staging.numpy()[:] = vectors
+        with np.errstate(over="ignore"):  # the search finds what float32 cannot hold, with its row
+            staging.numpy()[:] = vectors
     return staging.to(place, non_blocking=True)
 
 

@@ -80,7 +80,7 @@ class _Search:
     def __init__(self, queries: _Matrix, first_query: int, k: int, query_block: int, place: torch.device) -> None:
         self.place, self.k, self.query_block = place, k, query_block
         self.given, self.queries = queries, copied(queries, place)
-        lengths = _lengths(self.queries, "queries", first_query)
+        lengths = _lengths(self.queries, queries, "queries", first_query)
         self.longest = float(lengths.max())
         self.scales = torch.exp2(-torch.frexp(lengths).exponent.double())
         self.lengths = lengths * self.scales  # from 0.5 to 1, or 0
@@ -109,7 +109,7 @@ class _Search:
 
     def _add(self, first_row: int, block: Tensor, corpus: _Matrix) -> None:
         """Look at the documents from `first_row` on. Changes nothing if it fails."""
-        lengths = _lengths(block, "corpus", first_row)
+        lengths = _lengths(block, corpus[first_row : first_row + len(block)], "corpus", first_row)
         longest = float(lengths.max())
         if self.longest * longest > 0.9 * float(np.finfo(np.float32).max):
             raise too_large(self.longest * longest)
@@ -205,13 +205,13 @@ def _from_keys(keys: Tensor) -> tuple[Tensor, Tensor]:
     return scores, (0xFFFFFFFF - (keys & 0xFFFFFFFF)).int()
 
 
-def _lengths(vectors: Tensor, name: str, first_row: int) -> Tensor:
+def _lengths(vectors: Tensor, given: _Matrix, name: str, first_row: int) -> Tensor:
     """float64 (n): the length of each vector. Raises where one is not finite, naming its row."""
     parts = [torch.linalg.vector_norm(vectors[part].double(), dim=1) for part in _pieces(*vectors.shape)]
     lengths = torch.cat(parts)
     bad = torch.nonzero(~lengths.isfinite())
     if len(bad):
-        raise not_finite(name, first_row + int(bad[0]))
+        raise not_finite(name, first_row + int(bad[0]), given[int(bad[0])])
     return lengths
 
 

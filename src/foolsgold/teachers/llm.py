@@ -83,6 +83,11 @@ class LlmJudge:
                     f"judge.api_key_env: the environment variable {spec.api_key_env} is not set; "
                     "put the endpoint's key there, or leave the field out if it needs none"
                 )
+            if not (key.isascii() and key.isprintable()):
+                raise RecipeError(
+                    f"judge.api_key_env: the environment variable {spec.api_key_env} holds a character that no "
+                    "key has, such as a pasted quotation mark or a line's end; set it to the key alone"
+                )
             headers["Authorization"] = f"Bearer {key}"
         self._spec = spec
         self._store = store
@@ -179,7 +184,7 @@ class LlmJudge:
                 response = self._client.post(self._url, json=question)
             except (httpx.ConnectError, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
                 raise self._error(f"cannot be reached ({error}); see judge.endpoint") from None
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:  # the way there broke, or a reply that cannot be decoded
                 if not left:
                     raise self._error(f"broke off {_TRIES} times ({type(error).__name__}); try again later") from None
             else:
@@ -208,7 +213,7 @@ class LlmJudge:
             raise self._error(f"refuses the question ({_reason(response)})")
         try:
             content = response.json()["choices"][0]["message"]["content"]
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             raise self._error(
                 f"gave no chat completion but {_excerpt(response.text)!r}; judge.endpoint must speak OpenAI's API"
             ) from None
@@ -227,7 +232,7 @@ def opinion_of(reply: str) -> float | None:
 def _reason(response: httpx.Response) -> str:
     """Status and message, as OpenAI's API words an error, or else the body's beginning."""
     message: Any = response.text
-    with suppress(ValueError, LookupError, TypeError):
+    with suppress(ValueError, LookupError, TypeError, RecursionError):
         message = response.json()["error"]["message"]
     return f"{response.status_code}: {_excerpt(str(message))}"
 
