@@ -48,7 +48,7 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 
 
-def _run(folder: Path, *command: str) -> None:
+def _run(folder: Path, *command: str, codes: tuple[int, ...] = (0,)) -> None:
     done = subprocess.run(
         [sys.executable, *command],
         cwd=folder,
@@ -57,7 +57,7 @@ def _run(folder: Path, *command: str) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in codes, done.stderr
 
 
 def test_the_commands_of_the_readme_run(folder: Path) -> None:
@@ -78,9 +78,24 @@ def test_the_commands_of_the_readme_run(folder: Path) -> None:
         _run(folder, "-m", "foolsgold.cli", command, *arguments)
 
 
+def test_the_commands_for_negatives_of_others_run(folder: Path) -> None:
+    (block,) = [block for block in _blocks("") if "foolsgold audit" in block]
+    theirs = {"query": "who spins silk", "pos": [TEXTS["31715818"]], "neg": [TEXTS["3"], TEXTS["4"], TEXTS["5"]]}
+    (folder / "their.jsonl").write_text(json.dumps(theirs) + "\n", encoding="utf-8")
+    (folder / "recipe.yaml").write_text("collection: {beir: data/scifact, split: train}\n", encoding="utf-8")
+    lines = [line.split("  #")[0].split() for line in block.splitlines()]
+    assert [line[1] for line in lines] == ["audit", "import", "export", "check"]
+    for _, command, *arguments in lines:
+        known = [TEACHER if argument.startswith("cross-encoder/") else argument for argument in arguments]
+        # an audit with a failed gate, and a check with an error, say so by 1
+        _run(folder, "-m", "foolsgold.cli", command, *known, codes=(0, 1) if command in ("audit", "check") else (0,))
+    assert json.loads((folder / "train.jsonl").read_text().splitlines()[0])["query"] == "who spins silk"
+
+
 def test_the_python_of_the_readme_runs(folder: Path) -> None:
-    (code,) = _blocks("python")
+    drop_in, code = _blocks("python")
     assert HUB in code
+    _run(folder, "-c", drop_in)
     # with five documents not every query has five negatives
     code = code.replace(f'"{HUB}"', f'"{MINILM}", teacher="{TEACHER}"').replace("n=5", "n=1")
     _run(folder, "-c", code)

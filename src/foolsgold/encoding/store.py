@@ -1,7 +1,9 @@
 """The store of embeddings: `.npy` files under CACHE/embeddings/FINGERPRINT, encoded once, resumable.
 
-While a file is being written it is `NAME.partial.npy`, and `NAME.done` says how many parts of it are complete, written
-after they are on disk. A killed run loses at most a part. One process writes a file at a time; others wait for it.
+While a file is being written it is `NAME.partial.npy`, and `NAME.done` has the checksums of what is complete, written
+after that is on disk. A killed run loses at most a part. The checksums stay beside the whole file: vectors that are not
+as they were written, after a power cut or on a bad disk, are encoded again. That takes reading the file once, which the
+search does anyway. One process writes a file at a time; others wait for it.
 """
 
 from __future__ import annotations
@@ -10,15 +12,19 @@ import json
 import logging
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 from filelock import FileLock, Timeout
 
 from foolsgold.collection.texts import Texts, first_of_equal
+from foolsgold.encoding.checksums import crc32_of_file
 from foolsgold.encoding.protocol import Encoder, Role
 from foolsgold.encoding.vectors import NotFinite
 from foolsgold.progress import SILENT, Advance, Progress
@@ -28,6 +34,9 @@ _WINDOW = 16_384  # texts in memory at once, and sorted by length together
 _PART = 1_024  # texts encoded between two marks of what is done
 _PLURAL: dict[Role, str] = {"query": "queries", "document": "documents"}
 _log = logging.getLogger(__name__)
+
+_Sums = list[int | list[int]]
+"""CRC-32 by window: of all its rows, or of each part that is complete while others are not."""
 
 
 def encode_all(encoder: Encoder, texts: Texts, role: Role, *, cache: Path, progress: Progress = SILENT) -> FloatArray:
@@ -44,19 +53,19 @@ def encode_all(encoder: Encoder, texts: Texts, role: Role, *, cache: Path, progr
     keys = _keys(texts)
     name = sha256(b"\0".join((role.encode(), encoder.prompt(role).encode(), keys.tobytes()))).hexdigest()[:32]
     path = cache / "embeddings" / encoder.fingerprint / f"{name}.npy"
-    kept = _opened(path, shape)
+    kept = _whole(path, shape)
     if kept is not None:
         return kept
     work = _Work(encoder, texts, role, first_of_equal(keys), progress)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _only_one(path):
-            kept = _opened(path, shape)  # another process may just have written it
+            kept = _whole(path, shape)  # another process may just have written it
             return _written(path, shape, work) if kept is None else kept
     except (OSError, NotImplementedError) as error:  # the second: a file system without locks
         _log.warning("%s cannot be written (%s); the vectors are kept in memory and lost at the end", cache, error)
     vectors = np.empty(shape, dtype=np.float32)
-    for _ in work.into(vectors, done=0):
+    for _ in work.into(vectors, _nothing(len(texts))):
         pass
     return vectors
 
@@ -74,23 +83,30 @@ class _Work:
         self._first = first
         self._progress = progress
 
-    def into(self, vectors: FloatArray, done: int) -> Iterator[int]:
-        """Fill `vectors` but for the first `done` parts; yields the number of parts done after each."""
-        parts = 0
+    def into(self, vectors: FloatArray, sums: _Sums) -> Iterator[None]:
+        """Fill `vectors` where they are not what `sums` says, and bring `sums` up to date; yields after each part."""
         with self._progress.stage(f"encode {_PLURAL[self._role]}", len(self._texts)) as advance:
-            for window, start in zip(self._texts.batches(_WINDOW), range(0, len(self._texts), _WINDOW), strict=True):
+            for number, window in enumerate(self._texts.batches(_WINDOW)):
+                known = sums[number]
+                if isinstance(known, int):
+                    advance(len(window))
+                    continue
+                start = number * _WINDOW
+                here = vectors[start : start + len(window)]
                 first = self._first[start : start + len(window)]
                 is_first = first == np.arange(start, start + len(window))
-                for part in _parts_by_length(window, np.flatnonzero(is_first)):
-                    parts += 1
-                    if parts <= done:
+                for place, part in enumerate(_parts_by_length(window, np.flatnonzero(is_first))):
+                    if known[place : place + 1] == [crc32(here[part])]:
                         advance(len(part))
                         continue
-                    vectors[start + part] = self._encoded(window, part, start, advance)
-                    yield parts
+                    here[part] = self._encoded(window, part, start, advance)
+                    known[place : place + 1] = [crc32(here[part])]
+                    yield
                 again = np.flatnonzero(~is_first)
-                vectors[start + again] = vectors[first[again]]
+                here[again] = vectors[first[again]]
+                sums[number] = crc32(here)
                 advance(len(again))
+                yield
 
     def _encoded(self, window: list[str], part: npt.NDArray[np.intp], start: int, advance: Advance) -> FloatArray:
         try:
@@ -101,35 +117,79 @@ class _Work:
 
 
 def _written(path: Path, shape: tuple[int, int], work: _Work) -> FloatArray:
-    """Encode into the partial file, from where it ends, and give it its name."""
-    partial, marker = path.with_suffix(".partial.npy"), path.with_suffix(".done")
-    done = _parts_done(marker) if _opened(partial, shape) is not None else 0
-    if not done:
+    """Encode into the partial file what it lacks, and give it its name. A damaged file becomes the partial one."""
+    partial, marker = path.with_suffix(".partial.npy"), _marker(path)
+    damaged = path.exists()
+    if _mapped(path, shape) is not None:
+        os.replace(path, partial)
+    sums = _sums(partial, shape)
+    if damaged:
+        lost = [number for number, known in enumerate(sums or _nothing(shape[0])) if isinstance(known, list)]
+        again = sum(min(_WINDOW, shape[0] - number * _WINDOW) for number in lost)
+        _log.warning("%s is not as it was written; %d of its %d vectors are encoded again", path, again, shape[0])
+    if sums is None:
         marker.unlink(missing_ok=True)
         _allocate(partial, shape)
+        sums = _nothing(shape[0])
     vectors = np.lib.format.open_memmap(partial, mode="r+")
-    for so_far in work.into(vectors, done):
+    for _ in work.into(vectors, sums):
         vectors.flush()
-        _mark(marker, so_far)
-    vectors.flush()
+        _mark(marker, sums)
     del vectors  # closed before it is renamed
     os.replace(partial, path)
-    marker.unlink(missing_ok=True)
-    written = _opened(path, shape)
+    written = _mapped(path, shape)
     if written is None:
         raise OSError(f"{path}: cannot be read back")
     return written
 
 
-def _opened(path: Path, shape: tuple[int, int]) -> FloatArray | None:
-    """The file as a read-only memory map; None where there is none, or not a whole one of that shape."""
+def _whole(path: Path, shape: tuple[int, int]) -> FloatArray | None:
+    """The file as a read-only memory map; None where there is none of that shape, or it is not as it was written."""
+    vectors = _mapped(path, shape)
+    if vectors is None:
+        return None
+    sums = _sums(path, shape)
+    if sums is None:  # without checksums, vectors that nobody wrote are still seen
+        windows = (vectors[start : start + _WINDOW] for start in range(0, len(vectors), _WINDOW))
+        return vectors if all(np.isfinite(window).all() and window.any(axis=1).all() for window in windows) else None
+    return vectors if all(isinstance(known, int) for known in sums) else None
+
+
+def _mapped(path: Path, shape: tuple[int, int]) -> np.memmap[Any, np.dtype[np.float32]] | None:
     try:
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
-    if not isinstance(vectors, np.ndarray) or vectors.shape != shape or vectors.dtype != np.float32:
+    if not isinstance(vectors, np.memmap) or vectors.shape != shape or vectors.dtype != np.float32:
         return None
     return vectors
+
+
+def _sums(path: Path, shape: tuple[int, int]) -> _Sums | None:
+    """The checksums that were marked, without those of windows that have changed since; None where none fit the file.
+
+    The file is read, not mapped, so that a place which the disk cannot read is an error here and not the process's end.
+    """
+    vectors, marked = _mapped(path, shape), _marked(_marker(path), shape[0])
+    if vectors is None or marked is None:
+        return None
+    size = _WINDOW * shape[1] * vectors.itemsize
+
+    def checked(number: int) -> int | list[int]:
+        known = marked[number]
+        if isinstance(known, list):
+            return known
+        try:
+            return known if crc32_of_file(path, vectors.offset + number * size, size) == known else []
+        except OSError:
+            return []
+
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(checked, range(len(marked))))
+
+
+def _nothing(n: int) -> _Sums:
+    return [[] for _ in range(0, n, _WINDOW)]
 
 
 def _allocate(path: Path, shape: tuple[int, int]) -> None:
@@ -141,19 +201,30 @@ def _allocate(path: Path, shape: tuple[int, int]) -> None:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
-def _mark(marker: Path, done: int) -> None:
+def _marker(path: Path) -> Path:
+    return path.with_name(f"{path.name.partition('.')[0]}.done")
+
+
+def _mark(marker: Path, sums: _Sums) -> None:
     new = marker.with_suffix(".done.new")
-    new.write_text(json.dumps({"window": _WINDOW, "part": _PART, "done": done}), encoding="utf-8")
+    with new.open("w", encoding="utf-8") as file:
+        json.dump({"window": _WINDOW, "part": _PART, "crc32": sums}, file)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(new, marker)
 
 
-def _parts_done(marker: Path) -> int:
-    """How many parts a killed process completed; 0 where it does not say or cut the work differently."""
+def _marked(marker: Path, n: int) -> _Sums | None:
+    """What was marked of a file of n rows; None where nothing was, or the work was cut differently."""
     try:
         mark = json.loads(marker.read_text(encoding="utf-8"))
-        return int(mark["done"]) if (mark["window"], mark["part"]) == (_WINDOW, _PART) else 0
+        sums = mark["crc32"]
+        fits = (mark["window"], mark["part"]) == (_WINDOW, _PART) and len(sums) == len(_nothing(n))
+    except FileNotFoundError:
+        return None
     except (OSError, ValueError, TypeError, KeyError):
-        return 0
+        return _nothing(n)
+    return [each if isinstance(each, int | list) else [] for each in sums] if fits else None
 
 
 @contextmanager

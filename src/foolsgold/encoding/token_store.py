@@ -1,4 +1,7 @@
-"""The store of token vectors: CACHE/token_vectors/KEY/{vectors.f16, offsets.npy, dimension.npy}, encoded once."""
+"""The store of token vectors: CACHE/token_vectors/KEY/{vectors.f16, offsets.npy, dimension.npy}, encoded once.
+
+Where a file is not as it was written, after a power cut or on a bad disk, all of the folder is encoded again.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +68,9 @@ def encode_tokens(
     """
     key = sha256(f"{model.fingerprint}\0{role}\0{texts.digest}".encode()).hexdigest()[:32]
     encoded = _encoded(model, texts, role, progress)
+    folder = cache / "token_vectors" / key
     try:
-        return _opened(written_once(cache / "token_vectors" / key, lambda folder: _write(folder, encoded, model)))
+        return _opened(written_once(folder, lambda partial: _write(partial, encoded, model), checked=True))
     except OSError as error:
         _log.warning("%s cannot be written (%s); token vectors are kept in memory and lost at the end", cache, error)
     parts = list(_encoded(model, texts, role, progress))

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -37,13 +38,14 @@ class ScoreStore:
     """Raw teacher scores by (teacher fingerprint, query text, document text), in one SQLite file.
 
     Every `put` is committed before it returns, and several processes may share the file. It is a cache: a broken file
-    is moved aside, and where the folder cannot be written the scores are kept in memory, each with a warning. Neither
-    stops a run.
+    is moved aside, and where the file cannot be written it is only read, and new scores are kept in memory, each with a
+    warning. Neither stops a run.
     """
 
     def __init__(self, path: Path | None) -> None:
         """Open the file; None for a store in memory."""
         self.path = path or Path(":memory:")
+        self._is_read_only = False  # then `_connection` is to memory, for what is new
         self._connection = _connect(":memory:") if path is None else self._open()
 
     def get(self, teacher: str, keys: Sequence[PairKey]) -> Column:
@@ -67,6 +69,10 @@ class ScoreStore:
             if _code(error) in _BROKEN:
                 self._start_anew(error)
                 self._put(teacher, keys, scores)
+            elif _code(error) == sqlite3.SQLITE_READONLY:  # found out only now where other files of the store exist
+                self._connection.close()
+                self._connection = self._in_memory(error)
+                self._put(teacher, keys, scores)
             elif isinstance(error, sqlite3.OperationalError):  # a full disk, or another process that never lets go
                 log.warning("%s cannot be written (%s); %d scores are not kept", self.path, error, len(keys))
             else:
@@ -78,18 +84,25 @@ class ScoreStore:
 
     def _get(self, teacher: str, keys: Sequence[PairKey]) -> Column:
         found = Column.unknown(len(keys))
-        execute = self._connection.execute
-        with self._connection:
-            execute("BEGIN")  # one read lock for all look-ups: as fast as a join with a temporary table
-            known = execute(_TEACHER, (teacher,)).fetchone()
-            if known is None:
-                return found
-            for row, (query, document) in enumerate(keys):
-                score = execute(_FIND, (known[0], query, document)).fetchone()
-                if score is not None:
-                    found.values[row] = score[0]
-                    found.valid[row] = True
+        if self._is_read_only:
+            found = self._get_read_only(teacher, keys)
+        _find(self._connection, teacher, keys, found)  # after the file, whose scores are the older ones
         return found
+
+    def _get_read_only(self, teacher: str, keys: Sequence[PairKey]) -> Column:
+        found = Column.unknown(len(keys))
+        try:
+            before = self.path.stat()
+            with closing(_connect_read_only(self.path)) as connection:
+                _find(connection, teacher, keys, found)
+            after = self.path.stat()
+            if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
+                return found
+            error: Exception | str = "another process writes it"
+        except (OSError, sqlite3.DatabaseError) as problem:
+            error = problem
+        log.warning("%s cannot be read (%s); %d pairs may be scored again", self.path, error, len(keys))
+        return Column.unknown(len(keys))
 
     def _put(self, teacher: str, keys: Sequence[PairKey], scores: FloatArray) -> None:
         values = np.asarray(scores, dtype=np.float32).tolist()
@@ -101,38 +114,49 @@ class ScoreStore:
             self._connection.executemany(_KEEP, rows)
 
     def _open(self) -> sqlite3.Connection:
-        self._inode = _inode(self.path)
         try:
+            self._inode = _inode(self.path)
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = _connect(self.path)
-        except sqlite3.DatabaseError as error:
-            if _code(error) in _BROKEN:
+            try:
+                connection = _connect(self.path)
+            except sqlite3.DatabaseError as error:
+                if _code(error) not in _BROKEN:
+                    raise
                 self._move_aside(error)
                 return self._open()
+            self._inode = _inode(self.path)
+        except (OSError, sqlite3.DatabaseError) as error:
             return self._in_memory(error)
-        except OSError as error:
-            return self._in_memory(error)
-        self._inode = _inode(self.path)
         return connection
 
     def _in_memory(self, error: Exception) -> sqlite3.Connection:
-        log.warning("%s cannot be written (%s); teacher scores are kept in memory only", self.path, error)
+        try:
+            with closing(_connect_read_only(self.path)) as connection:
+                connection.execute(_FIND, (0, b"", b""))
+            self._is_read_only = True
+            said = "%s cannot be written (%s); scores are read from it, and new ones are kept in memory only"
+        except (OSError, sqlite3.DatabaseError):
+            said = "%s cannot be written (%s); teacher scores are kept in memory only"
+        log.warning(said, self.path, error)
         return _connect(":memory:")
 
     def _start_anew(self, error: sqlite3.DatabaseError) -> None:
         self._connection.close()
-        self._move_aside(error)
+        try:
+            self._move_aside(error)
+        except OSError as unmoved:  # the file broke in a folder that cannot be written
+            log.warning("%s is broken (%s) and cannot be moved (%s)", self.path, error, unmoved)
         self._connection = self._open()
 
     def _move_aside(self, error: sqlite3.DatabaseError) -> None:
         if _inode(self.path) != self._inode:
             return  # another process has moved it aside already; what lies there now is new and good
         aside = _free_name(self.path)
-        log.warning("%s is not a usable score store (%s); moved to %s and started anew", self.path, error, aside.name)
         for suffix in ("", "-wal", "-shm"):
             part = self.path.with_name(self.path.name + suffix)
             if part.exists():
                 os.replace(part, aside.with_name(aside.name + suffix))
+        log.warning("%s is not a usable score store (%s); moved to %s and started anew", self.path, error, aside.name)
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:
@@ -153,6 +177,36 @@ def _connect(path: Path | str) -> sqlite3.Connection:
                 connection.close()
                 raise
             time.sleep(0.05)
+
+
+def _connect_read_only(path: Path) -> sqlite3.Connection:
+    """A connection to a file that cannot be written, opened anew for each reading.
+
+    Readers share a file beside it with the writers, which cannot be made here. Without a log of writes (-wal) there is
+    no writer and every score is in the file itself, which is then read as one that does not change. That a writer came
+    in the meantime shows in the file.
+    """
+    log_of_writes = path.with_name(f"{path.name}-wal")
+    is_whole = not log_of_writes.exists() or (
+        log_of_writes.stat().st_size == 0 and not path.with_name(f"{path.name}-shm").exists()
+    )
+    address = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_whole else ''}"
+    return sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+
+
+def _find(connection: sqlite3.Connection, teacher: str, keys: Sequence[PairKey], found: Column) -> None:
+    """Set the score of each pair that the store has."""
+    execute = connection.execute
+    with connection:
+        execute("BEGIN")  # one read lock for all look-ups: as fast as a join with a temporary table
+        known = execute(_TEACHER, (teacher,)).fetchone()
+        if known is None:
+            return
+        for row, (query, document) in enumerate(keys):
+            score = execute(_FIND, (known[0], query, document)).fetchone()
+            if score is not None:
+                found.values[row] = score[0]
+                found.valid[row] = True
 
 
 def _code(error: sqlite3.Error) -> int | None:
