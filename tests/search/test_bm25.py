@@ -86,6 +86,34 @@ def test_k1_and_b_are_those_of_bm25s(k1: float, b: float) -> None:
     assert np.abs(every_score(index, queries) - oracle(corpus, queries, "lucene", k1, b)).max() < 1e-4
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_k1_goes_to_its_limits_as_bm25s_does(method: str) -> None:
+    corpus, queries = CATS + made_up(2, 200), [*made_up(3, 10), "cat dog"]
+    index = BM25(corpus, method=method, k1=1000)
+    assert every_score(index, queries) == pytest.approx(oracle(corpus, queries, method, 1000), rel=1e-4, abs=1e-6)
+    check_every_rank(index, queries, 50)
+    if method == "bm25l":  # every document would score alike
+        assert np.ptp(oracle(corpus, queries, method, 0.0), axis=1).max() < 1e-4
+        with pytest.raises(SourceError, match=r"bm25l with k1 of 0\.0 scores all documents alike; take a larger k1"):
+            BM25(corpus, method=method, k1=0.0)
+        return
+    # for bm25+ bm25s itself divides 0 by 0 at k1 = 0, so that it is asked beside it
+    expected = oracle(corpus, queries, method, 1e-9 if method == "bm25+" else 0.0)
+    index = BM25(corpus, method=method, k1=0.0)
+    assert np.abs(every_score(index, queries) - expected).max() < 1e-4
+    check_every_rank(index, queries, 50)
+
+
+def test_bm25_plus_without_saturation_worked_out_by_hand() -> None:
+    # "cat" is in 2 of 3 documents; k1 = 0 leaves idf * (1 + delta) with the word and idf * delta without it.
+    index = BM25(["cat dog", "cat cat cat", "dog"], language="none", method="bm25+", k1=0)
+    idf = math.log((3 + 1) / 2)
+    assert index.floors(["cat"]) == pytest.approx([idf * 0.5])
+    scores, rows = index.top_k(["cat"], 3)
+    assert rows.tolist() == [[0, 1, 2]]
+    assert scores[0] == pytest.approx([idf * 1.5, idf * 1.5, idf * 0.5])
+
+
 def check_every_rank(index: BM25, queries: list[str], k: int) -> None:
     """`top_k` against the scores of all pairs, which are found without codes, rows or windows."""
     scores, rows = index.top_k(queries, k)
@@ -271,6 +299,15 @@ def test_the_thread_count_changes_nothing() -> None:
         assert np.array_equal(rows, answers[0][1])
 
 
+def test_queries_may_be_any_iterable_of_texts() -> None:
+    index = BM25(CATS)
+    expected = index.top_k(["cat", "dog"], 3)
+    for queries in (("cat", "dog"), np.array(["cat", "dog"]), {"cat": 1, "dog": 2}, iter(["cat", "dog"])):
+        for got, wanted in zip(index.top_k(queries, 3), expected, strict=True):
+            assert np.array_equal(got, wanted)
+    assert index.floors(query for query in ["cat"]).tolist() == [0]
+
+
 def test_words_are_stemmed_and_stop_words_dropped_in_the_named_language() -> None:
     german = BM25(["die Katzen schlafen", "der Hund"], language="german")
     assert german.top_k(["eine Katze"], 2)[0][0].tolist() == [pytest.approx(german.top_k(["katzen"], 1)[0][0, 0]), 0]
@@ -302,6 +339,21 @@ def test_bigrams_find_chinese_words_inside_a_sentence() -> None:
         (lambda: BM25(CATS, method="bm26"), "unknown BM25 method 'bm26'"),
         (lambda: BM25(CATS, k1=-1), "k1 is -1 and b is 0.75"),
         (lambda: BM25(CATS, b=1.5), "k1 is 1.5 and b is 1.5"),
+        (lambda: BM25(CATS, k1=math.inf), "k1 is inf and b is 0.75; BM25 needs k1 from 0 to 1,000"),
+        (lambda: BM25(CATS, k1=1e308), r"k1 is 1e\+308 and"),
+        (lambda: BM25(CATS, k1=math.nan), "k1 is nan and"),
+        (lambda: BM25(CATS, k1="1"), "k1 is '1' and"),
+        (lambda: BM25(CATS, k1=True), "k1 is True and"),
+        (lambda: BM25(CATS, b=None), "b is None; BM25 needs .* b from 0 to 1"),
+        (lambda: BM25(CATS, k1=1e-12, method="bm25l"), "bm25l with k1 of 1e-12 scores all documents alike"),
+        (lambda: BM25(CATS, language=None), "language is None; name one, or 'none'"),
+        (lambda: BM25(CATS, tokenizer=["word"]), r"tokenizer is \['word'\]; name word or bigram"),
+        (lambda: BM25(None), "the corpus is None; a list of texts is needed"),
+        (lambda: BM25(CATS).top_k(None, 1), "the queries are None; a list of texts is needed"),
+        (lambda: BM25(CATS).floors(3), "the queries are 3; a list of texts is needed"),
+        (lambda: BM25(CATS).scores(["cat"], [0, 1], [0, 0]), "pair 1 names query 1, and there are 1"),
+        (lambda: BM25(CATS).scores(["cat"], [0], [-1]), "pair 0 names row -1, and there are 5"),
+        (lambda: BM25(CATS).scores(["cat"], [0], [0, 1]), r"queries has shape \(1,\) and rows \(2,\)"),
         (lambda: BM25(CATS).top_k("cat", 1), "the queries are one string"),
         (lambda: BM25(CATS).top_k(["cat", 3], 1), "query 1 is 3, which is not a text"),
         (lambda: BM25(CATS).top_k([*["cat"] * 200, None], 1), "query 200 is None, which is not a text"),

@@ -171,6 +171,14 @@ def test_arrays_that_are_not_contiguous_are_searched() -> None:
         (np.ones((2, 3)), np.empty((0, 3)), 1, "the corpus is empty"),
         (np.full((2, 3), "a"), np.ones((4, 3)), 1, "queries holds <U1"),
         (np.full((2, 3), 1e30), np.full((4, 3), 1e30), 1, "do not fit float32"),
+        (
+            [[1.0, 2.0], [3.0]],
+            np.ones((4, 2)),
+            1,
+            "queries has rows of several lengths; encode all with the same model",
+        ),
+        (np.ones((2, 3)), [[1.0, None, 2.0]], 1, "corpus holds object"),
+        (np.zeros((2, 3), dtype="f4,f4"), np.ones((4, 3)), 1, "queries holds .*'f0'"),
     ],
 )
 def test_inputs_that_cannot_be_searched_are_refused(queries: np.ndarray, corpus: np.ndarray, k: int, said: str) -> None:
@@ -187,6 +195,30 @@ def test_the_first_row_that_is_not_finite_is_named(bad: float) -> None:
     queries[7, 0] = bad
     with pytest.raises(SourceError, match="queries row 7 holds NaN or infinity"):
         top_k(queries, corpus, 3)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_a_value_that_float32_cannot_hold_is_not_called_infinity(device: str | None) -> None:
+    if device is not None:
+        pytest.importorskip("torch", reason="searching on a device needs the extra torch")
+    queries, corpus = np.ones((2, 3)), np.ones((5000, 3))
+    corpus[4321, 1] = -1e300
+    said = r"row 4321 holds 1e\+300, too large for float32; scale the vectors down"
+    with pytest.raises(SourceError, match=f"corpus {said}"):
+        top_k(queries, corpus, 3, device=device)
+    with pytest.raises(SourceError, match=f"queries {said}"):
+        top_k(corpus, queries, 1, device=device)
+    corpus[4321, 2] = np.inf
+    with pytest.raises(SourceError, match="corpus row 4321 holds NaN or infinity"):
+        top_k(queries, corpus, 3, device=device)
+
+
+@pytest.mark.parametrize("block", [0, -1, 1.5, None, True])
+@pytest.mark.parametrize("name", ["query_block", "document_block"])
+def test_a_block_that_is_no_number_of_rows_is_refused(name: str, block: object) -> None:
+    with pytest.raises(SourceError, match=f"{name} is {block}; a whole number is needed, at least 1"):
+        top_k(np.ones((2, 3)), np.ones((4, 3)), 1, **{name: block})  # type: ignore[arg-type]
 
 
 def test_large_finite_values_are_not_taken_for_infinity() -> None:

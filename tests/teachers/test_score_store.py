@@ -1,5 +1,6 @@
 import logging
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from foolsgold.records import text_key
+from foolsgold.teachers import store as module
 from foolsgold.teachers.store import ScoreStore
 
 
@@ -119,11 +121,113 @@ def test_where_nothing_can_be_written_scores_stay_in_memory(tmp_path, caplog):
     assert "in memory" in caplog.text
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder_means_memory(tmp_path, caplog):
-    tmp_path.chmod(0o500)
-    ScoreStore(tmp_path / "scores.sqlite").put("t", KEYS, SCORES)
-    assert "in memory" in caplog.text
+UNPRIVILEGED = []  # root may write anywhere, unless it gives that up
+if os.name == "posix" and os.geteuid() == 0:
+    UNPRIVILEGED = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+needs_read_only = pytest.mark.skipif(
+    os.name != "posix" or bool(UNPRIVILEGED and not shutil.which("setpriv")), reason="nothing is read-only for root"
+)
+USER = """
+import logging, os, sys
+import numpy as np
+from pathlib import Path
+from foolsgold.teachers.store import ScoreStore
+logging.basicConfig(format="%(message)s")
+store = ScoreStore(Path(sys.argv[1]))
+for name in sys.argv[2:]:
+    keys = [(part.encode().ljust(16), b"d" * 16) for part in name[1:].split(",")]
+    if name[0] == "+":
+        store.put("t", keys, np.arange(len(keys), dtype=np.float32) + 1)
+    else:
+        found = store.get("t", keys)
+        print(np.where(found.valid, found.values, np.nan).tolist())
+if name == "+kill":
+    os._exit(0)
+store.close()
+"""
+
+
+def use(path, *steps: str, prefix=()) -> tuple[list[str], str]:
+    """What a process of its own found and warned of. +a,b puts scores 1 and 2 of a and b; ?a,b asks for them."""
+    command = [*prefix, sys.executable, "-c", USER, str(path), *steps]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines(), done.stderr
+
+
+def made_read_only(folder) -> None:
+    for file in folder.iterdir():
+        file.chmod(0o444)
+    folder.chmod(0o555)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "cache").mkdir()
+    yield tmp_path / "cache"
+    (tmp_path / "cache").chmod(0o755)
+
+
+@needs_read_only
+def test_a_read_only_folder_without_a_store_means_memory(folder):
+    folder.chmod(0o500)
+    found, warned = use(folder / "scores.sqlite", "+a", "?a", prefix=UNPRIVILEGED)
+    assert found == ["[1.0]"]
+    assert "teacher scores are kept in memory only" in warned
+
+
+@needs_read_only
+@pytest.mark.parametrize("ended", ["+b", "+kill"])  # a killed run leaves its last scores in a file beside the store
+def test_a_store_that_cannot_be_written_is_read_and_new_scores_stay_in_memory(folder, ended):
+    path = folder / "scores.sqlite"
+    use(path, "+x,a", ended)
+    assert (folder / "scores.sqlite-wal").exists() == (ended == "+kill")
+    made_read_only(folder)
+    files = {file.name: file.read_bytes() for file in folder.iterdir()}
+    found, warned = use(path, "?a,new", "+new", "?a,new", "+a", "?a,new", prefix=UNPRIVILEGED)
+    assert found == ["[2.0, nan]", "[2.0, 1.0]", "[1.0, 1.0]"]
+    assert warned.count("scores are read from it, and new ones are kept in memory only") == 1
+    assert {file.name: file.read_bytes() for file in folder.iterdir() if file.suffix != ".sqlite-shm"} == {
+        name: content for name, content in files.items() if not name.endswith("-shm")
+    }
+
+
+@needs_read_only
+def test_a_broken_store_that_cannot_be_moved_is_left_alone(folder):
+    (folder / "scores.sqlite").write_bytes(b"no database" * 500)
+    made_read_only(folder)
+    found, warned = use(folder / "scores.sqlite", "?a", "+a", "?a", prefix=UNPRIVILEGED)
+    assert found == ["[nan]", "[1.0]"]
+    assert "teacher scores are kept in memory only" in warned
+    assert "moved to" not in warned
+
+
+def test_what_another_process_writes_while_it_is_read_without_locks_is_not_believed(path, monkeypatch, caplog):
+    ScoreStore(path).put("t", KEYS, SCORES)
+    monkeypatch.setattr("foolsgold.teachers.store._connect", refused_on_disk(module._connect))
+    store = ScoreStore(path)
+    assert store.get("t", KEYS).valid.all()
+    find = module._find
+
+    def while_written(*arguments) -> None:
+        find(*arguments)
+        os.utime(path, ns=(1, 1))
+
+    monkeypatch.setattr("foolsgold.teachers.store._find", while_written)
+    assert not store.get("t", KEYS).valid.any()
+    assert "another process writes it" in caplog.text
+    assert store.get("t", KEYS).valid.all()
+
+
+def refused_on_disk(connect):
+    """A disk that takes no writes."""
+
+    def refusing(path):
+        if path == ":memory:":
+            return connect(path)
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    return refusing
 
 
 def test_a_store_that_is_closed_by_mistake_is_not_taken_for_a_broken_file(path):

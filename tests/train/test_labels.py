@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foolsgold.errors import TrainingError
 from foolsgold.train.labels import NOBODYS, RowLabels, is_packed, pack
 
 
@@ -35,3 +36,24 @@ def test_a_document_of_weight_0_has_no_id() -> None:
 @pytest.mark.parametrize("labels", [None, torch.zeros(4, 3), torch.zeros(4, dtype=torch.int64)])
 def test_the_labels_of_others_are_told_apart(labels: torch.Tensor | None) -> None:
     assert not is_packed(labels)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"query": np.array([1, 2])}, "for b rows of n negatives these are"),
+        ({"documents": np.array([3, 4])}, "for b rows of n negatives these are"),
+        ({"weights": np.ones((1, 2))}, "for b rows of n negatives these are"),
+        ({"scores": np.zeros((1, 1))}, "for b rows of n negatives these are"),
+        ({"documents": np.array([[3, -1]])}, "a negative row"),
+        ({"weights": np.array([[-0.5]])}, "a weight that is negative or no number"),
+        ({"weights": np.array([[np.nan]])}, "a weight that is negative or no number"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(changed: dict[str, np.ndarray], said: str) -> None:
+    right = {
+        "query": np.array([7]), "documents": np.array([[3, 4]]), "weights": np.ones((1, 1)), "scores": np.zeros((1, 2))
+    }  # fmt: skip
+    pack(**right)
+    with pytest.raises(TrainingError, match=said):
+        pack(**right | changed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,14 @@ def _mining(recipe: Recipe, kept: Path | None = None) -> Recipe:
         ({"schedule": [{"name": "a", "from": 0, "to": 0, "mode": "bm25"}]}, "greater than 0"),
         ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "dense_ce_1.3"}]}, "is no mode"),
         ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": {"sorces": {}}}]}, "sorces: a mode has only"),
+        (
+            {"schedule": [{"name": "a", "from": 0, "to": 1, "mode": {"sources": ["bm25"]}}]},
+            "write each with its settings",
+        ),
+        (
+            {"schedule": [{"name": "a", "from": 0, "to": 1, "mode": {"sources": {"self": 5}}}]},
+            "write each with its set",
+        ),
         ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "bm25"}], "student": {"epochs": 3}}, "leave epochs"),
         ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "bm25"}], "remine": {}}, "name self among"),
         ({"remine": {"every": "often"}}, "write 1 epoch or 500 steps"),
@@ -155,3 +164,22 @@ def test_a_part_can_be_loaded_again_by_its_spec(tmp_path: Path) -> None:
     for part in held_out_parts(recipe, None, SILENT):
         again = load_collection(CollectionSpec.model_validate(part.spec))
         assert again.digest == part.digest
+
+
+def test_a_split_to_evaluate_on_must_not_be_what_is_trained_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "d", "text": "body"}\n')
+    queries = {"q": "ask", "r": "ask more", "s": " ASK "}  # s is q's text
+    lines = [json.dumps({"_id": name, "text": text}) for name, text in queries.items()]
+    (tmp_path / "queries.jsonl").write_text("\n".join(lines) + "\n")
+    for split, names in (("train", "q"), ("dev", "rs"), ("same", "s")):
+        rows = "".join(f"{name}\td\t1\n" for name in names)
+        (tmp_path / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
+    recipe = {"collection": {"beir": str(tmp_path), "split": "train"}}
+    with pytest.raises(CollectionError, match="every query of same is trained on"):
+        held_out_parts(Recipe.build(recipe | {"evaluation": {"split": "same"}}), None, SILENT)
+    train, held_out = held_out_parts(Recipe.build(recipe | {"evaluation": {"split": "dev"}}), None, SILENT)
+    assert (len(train.queries), len(held_out.queries)) == (1, 2)
+    assert "1 of 2 queries of dev are trained on too" in caplog.text

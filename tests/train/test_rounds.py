@@ -16,7 +16,7 @@ pytest.importorskip("accelerate", reason="needs the torch extra")
 
 import small_training as small
 
-from foolsgold.errors import CollectionError, RecipeError
+from foolsgold.errors import CollectionError, RecipeError, TrainingError
 from foolsgold.progress import Advance
 from foolsgold.train import Trained, train
 
@@ -217,3 +217,106 @@ def _weights_of(folder: Path) -> Any:
     from safetensors.numpy import load_file
 
     return load_file(next(folder.rglob("*.safetensors")))["embedding.weight"]
+
+
+def test_a_static_student_leaves_what_it_started_from(student: Path, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    trained = _train(student, tmp_path / "runs", schedule=SCHEDULE[:1], student={"static": True})
+    assert trained.state.student == f"the token embeddings of {student}"
+    start = SentenceTransformer(str(trained.path / "start"), device="cpu")
+    before = SentenceTransformer(str(student), device="cpu")
+    assert np.array_equal(start.encode(["ask1 one"]), before.encode(["ask1 one"]))
+    plain = _train(student, tmp_path / "runs", schedule=SCHEDULE[:1])
+    assert not (plain.path / "start").exists()
+
+
+@pytest.mark.parametrize("on_regression", ["rollback", "stop"])
+def test_a_kill_before_a_rollback_is_done_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_regression: str
+) -> None:
+    from foolsgold.train.trainer import SegmentTrainer
+
+    knows = small.student(tmp_path / "knows", knows=True)
+    harms: dict[str, Any] = {
+        "schedule": SCHEDULE, "student": {"learning_rate": 50.0}, "evaluation": {"on_regression": on_regression}
+    }  # fmt: skip
+    whole = _train(knows, tmp_path / "whole", **harms)
+
+    def killed(self: Any, step: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SegmentTrainer, "roll_back", killed)
+        with pytest.raises(KeyboardInterrupt):
+            _train(knows, tmp_path / "killed", **harms)
+    gone_on = _train(knows, tmp_path / "killed", **harms)
+    assert [one.outcome for one in gone_on.rounds] == [one.outcome for one in whole.rounds]
+    assert [one.measures for one in gone_on.rounds] == [one.measures for one in whole.rounds]
+    assert np.array_equal(_weights(gone_on), _weights(whole))
+
+
+def test_a_kill_while_a_checkpoint_is_put_in_place_loses_none(student: Path, tmp_path: Path) -> None:
+    sections: dict[str, Any] = {"schedule": SCHEDULE}
+    whole = _train(student, tmp_path / "whole", **sections)
+    with pytest.raises(KeyboardInterrupt):
+        train(
+            small.recipe(student, schedule=SCHEDULE), tmp_path / "killed", collection=small.collection(),
+            progress=_Killed(whole.rounds[1].stop + 1),
+        )  # fmt: skip
+    (newest,) = (tmp_path / "killed").glob(f"*/checkpoints/checkpoint-{whole.rounds[1].stop}")
+    newest.rename(newest.with_name(f".made-{newest.name}"))
+    gone_on = _train(student, tmp_path / "killed", **sections)
+    assert [one.measures for one in gone_on.rounds] == [one.measures for one in whole.rounds]
+
+
+def test_a_run_that_was_killed_at_its_very_end_is_finished(
+    student: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    from foolsgold.train.trainer import SegmentTrainer
+
+    keep_only = SegmentTrainer.keep_only
+
+    def killed(self: Any, steps: set[int]) -> None:
+        keep_only(self, steps)
+        if not steps:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SegmentTrainer, "keep_only", killed)
+        with pytest.raises(KeyboardInterrupt):
+            _train(student, tmp_path / "runs", schedule=SCHEDULE)
+    again = _train(student, tmp_path / "runs", schedule=SCHEDULE)
+    assert again.model_path.is_dir()
+    shutil.rmtree(again.model_path)
+    with pytest.raises(TrainingError, match="this run is finished, but its model is gone; delete the folder"):
+        _train(student, tmp_path / "runs", schedule=SCHEDULE)
+
+
+def test_two_runs_in_one_folder_are_refused(student: Path, tmp_path: Path) -> None:
+    from filelock import FileLock
+
+    trained = _train(student, tmp_path / "runs", schedule=SCHEDULE[:1])
+    with FileLock(trained.path / ".lock"), pytest.raises(TrainingError, match="another process is training this run"):
+        _train(student, tmp_path / "runs", schedule=SCHEDULE[:1])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrainingError, match=r"cannot write the run here .* name another --out"):
+        _train(student, tmp_path / "file", schedule=SCHEDULE[:1])
+
+
+def test_a_memory_bank_that_is_never_full_is_said(
+    student: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    schedule = [{"name": "all", "from": 0, "to": 1, "mode": "random", "n": 1}]
+    _train(student, tmp_path / "runs", schedule=schedule, student={"loss": "memory_bank"})
+    assert "student.bank_size is 16,384, and the whole run has" in caplog.text
+    caplog.clear()
+    _train(student, tmp_path / "runs", schedule=schedule, student={"loss": "memory_bank", "bank_size": 32})
+    assert "bank_size" not in caplog.text
+
+
+def test_a_regime_shorter_than_a_step_is_refused(student: Path, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"regime brief: from epoch 0 to 0.0001 is less than a step"):
+        _train(student, tmp_path / "runs", schedule=[{"name": "brief", "from": 0, "to": 0.0001, "mode": "bm25"}])

@@ -15,6 +15,8 @@ from foolsgold.recipe import Recipe
 if TYPE_CHECKING:
     from foolsgold.calibration import Calibration
 
+_ALL = 0.9  # share of the labels below a threshold from which on it is hardly one
+_BETTER = 0.005  # difference of two AUCs that is one
 _ROWS = 9  # of the teacher's fifty thresholds
 
 
@@ -98,7 +100,11 @@ def _what(recipe_file: Path | None, mined: Path | None, beir: str | None) -> tup
 
 def _print(found: Calibration) -> None:
     counts = found.labels
-    out.print(f"{counts['pairs']:,} labelled pairs of {counts['queries']:,} queries, {counts['relevant']:,} relevant\n")
+    base = counts["relevant"] / counts["pairs"]
+    out.print(
+        f"{counts['pairs']:,} labelled pairs of {counts['queries']:,} queries, {counts['relevant']:,} relevant "
+        f"({base:.1%})\n"
+    )
     curve = found.teacher_curve
     table = Table(box=None, padding=(0, 2, 0, 0), title=f"the teacher alone ({found.scale})", title_justify="left")
     for name in ("threshold", "precision", "recall", "false negatives below", "95 %, by query"):
@@ -129,5 +135,13 @@ def _print(found: Calibration) -> None:
         out.print(
             f"Threshold for {found.target:.1%} false negatives: a probability of {choice.threshold:.3f} ({told})."
         )
+        if choice.labels > _ALL * counts["pairs"]:
+            out.print(
+                f"That lets {choice.labels / counts['pairs']:.0%} of the labelled pairs pass: {base:.1%} of them are "
+                "relevant, so that a rate this high is kept nearly without a filter. Label pairs that are harder to "
+                "tell (`foolsgold label` chooses them), or ask for a lower --max-false-negative-rate."
+            )
+    if best.auc - found.teacher_auc < _BETTER:
+        out.print("The combined judge is no better than the teacher alone: its signals tell nothing more here.")
     for note in found.notes:
         out.print(note, markup=False)

@@ -68,7 +68,7 @@ def diff(
         print_json(change.to_json())
         return
     out.print(str(change), markup=False)
-    _print_examples(change, sets[1])
+    _print_examples(change, *sets)
 
 
 def _texts(mined: MinedSet, query_id: str, doc_id: str) -> dict[str, str]:
@@ -81,23 +81,23 @@ def _texts(mined: MinedSet, query_id: str, doc_id: str) -> dict[str, str]:
     positives = mined.positives.to_pylist()
     known = [row["doc_id"] for row in positives if row["query_id"] == query_id]
     return {
-        f"Query {query_id}": _text(collection.queries, query_id),
-        **{f"Positive {positive}": _text(collection.documents, positive) for positive in known},
-        f"Document {doc_id}": _text(collection.documents, doc_id),
+        f"Query {query_id}": _find(collection.queries, query_id) or "",
+        **{f"Positive {positive}": _find(collection.documents, positive) or "" for positive in known},
+        f"Document {doc_id}": _find(collection.documents, doc_id) or "",
     }
 
 
-def _text(texts: Texts, name: str) -> str:
+def _find(texts: Texts, name: str) -> str | None:
     found = texts.find([name])
-    return printable(texts.take([found[name]])[0]) if found else "(not in the collection)"
+    return printable(texts.take([found[name]])[0]) if found else None
 
 
-def _print_examples(change: Diff, after: MinedSet) -> None:
+def _print_examples(change: Diff, before: MinedSet, after: MinedSet) -> None:
     """A few of each kind of change with their texts, the highest teacher scores first."""
     import pyarrow.compute as pc
 
     try:
-        queries, documents = after.collection.queries, after.collection.documents
+        collections = (after.collection, before.collection)
     except FoolsgoldError as error:
         logging.getLogger(__name__).warning("no examples: %s", error)
         return
@@ -107,9 +107,10 @@ def _print_examples(change: Diff, after: MinedSet) -> None:
         score = pc.coalesce(rows["teacher_score_after"], rows["teacher_score_before"]).fill_null(float("-inf"))
         for row in rows.take(pc.sort_indices(score, sort_keys=[("", "descending")])[:_EXAMPLES]).to_pylist():
             out.print(Text.assemble((f"{name}: ", "bold"), f"{_said(row, 'before')} -> {_said(row, 'after')}"))
-            for kind, texts in (("query", queries), ("document", documents)):
-                id_ = row["query_id" if kind == "query" else "doc_id"]
-                out.print(Text.assemble((f"  {kind} {id_}: ", "dim"), _short(_text(texts, id_))))
+            for kind, name in (("query", "query_id"), ("document", "doc_id")):
+                texts = (_find(c.queries if kind == "query" else c.documents, row[name]) for c in collections)
+                text = next((text for text in texts if text is not None), "")
+                out.print(Text.assemble((f"  {kind} {row[name]}: ", "dim"), _short(text)))
 
 
 def _short(text: str) -> str:

@@ -58,6 +58,6 @@ def _line(node: Node) -> Text:
     if facts.get("delta") is not None:
         said.append(f"brought {facts['delta']:+.4f}")
     if node.kind == "student":
-        said.append(str(node.path))
+        said.append(str(facts["is"]))
     when = f"{node.created[:16].replace('T', ' ')}  " if node.created else ""
     return Text.assemble((f"{node.kind} {node.version}", "bold"), "  ", (when, "dim"), "; ".join(said))

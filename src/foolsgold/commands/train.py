@@ -85,6 +85,12 @@ def print_trained(trained: Trained) -> None:
         out.print("no round was better than the student before training; the model is that student")
     out.print(f"best after step {best.stop:,}: {trained.model_path}")
     out.print(f"report: {trained.path / 'report.html'}")
+    if trained.state.facts["student"].get("static"):
+        out.print(
+            f"before and after are {trained.state.student}, which know less than the model itself; on another split: "
+            f"foolsgold evaluate {trained.model_path} --baseline {trained.path / 'start'} --split test",
+            markup=False,
+        )
 
 
 def print_plan(planned: Plan) -> None:

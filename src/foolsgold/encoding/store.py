@@ -96,15 +96,15 @@ class _Work:
                 first = self._first[start : start + len(window)]
                 is_first = first == np.arange(start, start + len(window))
                 for place, part in enumerate(_parts_by_length(window, np.flatnonzero(is_first))):
-                    if known[place : place + 1] == [crc32(here[part])]:
+                    if known[place : place + 1] == [_crc32(here[part])]:
                         advance(len(part))
                         continue
                     here[part] = self._encoded(window, part, start, advance)
-                    known[place : place + 1] = [crc32(here[part])]
+                    known[place : place + 1] = [_crc32(here[part])]
                     yield
                 again = np.flatnonzero(~is_first)
                 here[again] = vectors[first[again]]
-                sums[number] = crc32(here)
+                sums[number] = _crc32(here)
                 advance(len(again))
                 yield
 
@@ -186,6 +186,10 @@ def _sums(path: Path, shape: tuple[int, int]) -> _Sums | None:
 
     with ThreadPoolExecutor() as pool:
         return list(pool.map(checked, range(len(marked))))
+
+
+def _crc32(vectors: FloatArray) -> int:
+    return crc32(vectors.data)
 
 
 def _nothing(n: int) -> _Sums:

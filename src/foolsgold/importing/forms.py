@@ -185,7 +185,10 @@ def _swift(there: tuple[str, ...]) -> Form:
             return None
         sides = []
         for column in used[1:]:
-            texts = (_last_message(conversation, column) for conversation in record.get(column) or [])
+            conversations = record.get(column) or []
+            if not isinstance(conversations, list):
+                raise BadCell(f"{column!r} is {shown(conversations)}; it must be a list of lists of messages")
+            texts = (_last_message(conversation, column) for conversation in conversations)
             sides.append([Document(Entry(text, None)) for text in texts if text is not None])
         return Example(Entry(query, None), *sides)
 

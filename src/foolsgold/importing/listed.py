@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -125,7 +126,7 @@ def _examples(rows: Rows, form: Form) -> tuple[list[Example], int, list[str]]:
     """Every row that has a query and a document, how many have not, and notes. Equal texts are held once."""
     held: dict[str, str] = {}
     examples: list[Example] = []
-    skipped = 0
+    skipped = empty = 0
     problems = rows.problems()
 
     def hold(documents: Sequence[Document]) -> list[Document]:
@@ -140,10 +141,21 @@ def _examples(rows: Rows, form: Form) -> tuple[list[Example], int, list[str]]:
         if example is None or not (example.positives or example.negatives):
             skipped += 1
             continue
+        empty += sum(map(_blanks, record.values()))
         query = Entry(held.setdefault(example.query.text, example.query.text), example.query.id)
         examples.append(Example(query, hold(example.positives), hold(example.negatives)))
     problems.check()
-    return examples, skipped, []
+    return examples, skipped, [f"empty texts: {empty:,}, passed over"] if empty else []
+
+
+def _blanks(cell: Any) -> int:
+    """How many texts of a cell hold nothing but white space; a null that is no part of a list is no text."""
+    texts = [
+        item.get("text", item) if isinstance(item, dict) else item
+        for item in (cell if isinstance(cell, list) else [cell])
+    ]
+    nulls = texts.count(None) if isinstance(cell, list) else 0
+    return nulls + sum(isinstance(text, str) and not text.strip() for text in texts)
 
 
 def _ids(own: Sequence[str | None], texts: Sequence[str], what: str) -> tuple[list[str], list[str]]:

@@ -154,7 +154,7 @@ class SourceSpec(Stage):
     language: str = Field("english", description="stemmer and stop words; 'none' for neither")
     tokenizer: Literal["word", "bigram"] = Field("word", description="bigram: character bigrams, for Chinese, Japanese")
     method: Literal["lucene", "robertson", "atire", "bm25l", "bm25+"] = "lucene"
-    k1: float = Field(1.5, ge=0.0, le=1e6, description="bm25s's default")
+    k1: float = Field(1.5, ge=0.0, le=1000.0, description="bm25s's default")
     b: Fraction = Field(0.75, description="bm25s's default")
     # run
     path: str | None = Field(None, description="TREC run file or parquet (query_id, doc_id, score)")

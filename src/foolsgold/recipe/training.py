@@ -53,10 +53,8 @@ class StudentSpec(Stage):
         0.05, description="of similarities, in every loss; in margin_mse of cosines only"
     )
     teacher_temperature: Annotated[float, Field(gt=0.0)] = Field(1.0, description="of the teacher's logits in kl")
-    contrastive_weight: float = Field(
-        0.2,
-        ge=0.0,
-        description="of mnr's loss over the batch, added to margin_mse and kl; 0: the teacher's scores alone",
+    contrastive_weight: Annotated[float, Field(ge=0.0)] | None = Field(
+        None, description="of mnr's loss over the batch beside margin_mse and kl; null: what that loss takes; 0: none"
     )
     similarity: Literal["auto", "cosine", "dot"] = Field("auto", description="auto: the retriever's")
     epochs: Annotated[float, Field(gt=0.0)] | None = Field(None, description="null: to the end of the schedule, else 1")
@@ -147,6 +145,11 @@ class RegimeSpec(Stage):
             known := {"sources", "teacher", "decide", "select", "exclude"}
         ):
             raise ValueError(f"{', '.join(mode.keys() - known)}: a mode has only {', '.join(sorted(known))}")
+        sources = mode.get("sources") if isinstance(mode, dict) else None
+        if sources is not None and not (
+            isinstance(sources, dict) and all(spec is None or isinstance(spec, dict) for spec in sources.values())
+        ):
+            raise ValueError(f"sources is {sources!r}; write each with its settings, as {{bm25: {{depth: 50}}}}")
         return mode
 
     @model_validator(mode="after")

@@ -29,7 +29,7 @@ METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _BATCH = 65_536
 _PIECE = 64  # queries a thread takes at a time
 _DELTA = 0.5  # bm25s's default; only bm25l and bm25+ have it
-_MAX_K1 = 1_000_000  # scores are then proportional to the words' counts in float32; far beyond, they are all 0
+_MAX_K1 = 1000  # scores shrink as 1 / k1, and `postings` rounds them to 2**-24; far beyond, all would be 0
 _MIN_K1_OF_BM25L = 1e-6  # below, float32 cannot tell a document with the word from one without
 
 
@@ -147,7 +147,7 @@ class BM25:
 
 def _is_within(value: object, most: float) -> bool:
     """Whether it is a number from 0 to `most`; a truth value is none, nor is NaN."""
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool) and 0 <= float(value) <= most
+    return not isinstance(value, bool) and isinstance(value, Real) and 0 <= float(value) <= most
 
 
 def _listed(query_texts: Iterable[str]) -> list[str]:

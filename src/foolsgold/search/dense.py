@@ -218,4 +218,4 @@ def _check(queries: _Matrix, corpus: _Matrix, k: int) -> None:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1

@@ -144,9 +144,11 @@ class ScoreStore:
         self._connection.close()
         try:
             self._move_aside(error)
-        except OSError as unmoved:  # the file broke in a folder that cannot be written
-            log.warning("%s is broken (%s) and cannot be moved (%s)", self.path, error, unmoved)
-        self._connection = self._open()
+        except OSError as unmoved:
+            log.warning("%s is broken (%s) and cannot be moved (%s); it is not used", self.path, error, unmoved)
+            self._connection = _connect(":memory:")
+        else:
+            self._connection = self._open()
 
     def _move_aside(self, error: sqlite3.DatabaseError) -> None:
         if _inode(self.path) != self._inode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -26,10 +27,13 @@ from foolsgold.train.guide import Guide
 from foolsgold.train.known import KnownPositives
 from foolsgold.train.losses import CachedMultipleNegativesRankingLoss, MultipleNegativesRankingLoss
 from foolsgold.train.memory_bank import BankCheckpoint, MemoryBankLoss
+from foolsgold.train.regimes import negatives_of, regimes_of
 from foolsgold.train.rows import TrainingRows
 from foolsgold.train.similarity import Similarity
 from foolsgold.train.student import load_student, student_spec
 from foolsgold.train.trainer import SegmentTrainer
+
+log = logging.getLogger(__name__)
 
 _Encode = Callable[[ModelSpec, Role], FloatArray]
 
@@ -61,7 +65,7 @@ def build_trainer(
     rows = TrainingRows(collection, seed=recipe.training_seed, draw=recipe.student.draw)
     loss = _loss(recipe, student, known, encode)
     callbacks: list[TrainerCallback] = [BankCheckpoint(loss)] if isinstance(loss, MemoryBankLoss) else []
-    return SegmentTrainer(
+    trainer = SegmentTrainer(
         recipe,
         student,
         loss,
@@ -71,6 +75,15 @@ def build_trainer(
         folder=folder,
         callbacks=callbacks,
     )
+    if isinstance(loss, MemoryBankLoss):
+        most = 1 + max(negatives_of(regime, recipe) for regime in regimes_of(recipe))
+        seen = trainer.total_steps * recipe.student.gradient_accumulation * recipe.student.batch_size * most
+        if seen < recipe.student.bank_size:
+            log.warning(
+                "student.bank_size is %s, and the whole run has %s documents: the bank is never full, and the loss is "
+                "that of mnr; set it to a tenth of them or less", f"{recipe.student.bank_size:,}", f"{seen:,}",
+            )  # fmt: skip
+    return trainer
 
 
 def _loss(

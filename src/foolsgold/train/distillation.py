@@ -116,6 +116,8 @@ class ListwiseKLLoss(nn.Module):
     ) -> None:
         super().__init__()
         check_similarity(similarity, scale)
+        if not teacher_temperature > 0:
+            raise TrainingError(f"teacher_temperature is {teacher_temperature}; it must be above 0")
         self.model = model
         self.similarity: Similarity = similarity
         self.scale = scale

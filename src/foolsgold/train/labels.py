@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from foolsgold.errors import TrainingError
 from foolsgold.records import FloatArray, IntArray
 
 NOBODYS = -1  # in place of the row of a document that counts for no query
@@ -43,7 +44,21 @@ class RowLabels(NamedTuple):
 
 
 def pack(query: IntArray, documents: IntArray, weights: FloatArray, scores: FloatArray) -> Tensor:
-    """One int64 tensor (b, 3 + 3 n) of what `RowLabels` says: query (b), the others of the shapes there."""
+    """One int64 tensor (b, 3 + 3 n) of what `RowLabels` says: query (b), the others of the shapes there.
+
+    Raises:
+        TrainingError: shapes that do not fit together; a negative row; a weight that is negative or no number.
+    """
+    b, width = documents.shape if documents.ndim == 2 else (-1, 0)
+    if not (query.shape == (b,) and weights.shape == (b, width - 1) and scores.shape == (b, width)):
+        raise TrainingError(
+            f"labels of {query.shape} queries, {documents.shape} documents, {weights.shape} weights and {scores.shape} "
+            "scores; for b rows of n negatives these are (b), (b, 1 + n), (b, n) and (b, 1 + n)"
+        )
+    if b and (query.min() < 0 or documents.min() < 0):
+        raise TrainingError("labels hold a negative row; a filled-up negative repeats a document with weight 0")
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise TrainingError("labels hold a weight that is negative or no number")
     parts = [query[:, np.newaxis], documents, _bits(weights), _bits(scores)]
     return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.int64))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from foolsgold.mine import with_sections
 from foolsgold.progress import Progress
 from foolsgold.recipe import CollectionSpec, ModelSpec, Recipe, RegimeSpec, steps_in
 from foolsgold.train.curriculum import Segment, Stretch, mode_sections, segments, with_student
+
+log = logging.getLogger(__name__)
 
 _KEPT = "kept"  # the source that hands a set's negatives on to the next
 _DISTILLED = ("margin_mse", "kl")  # losses on the teacher's scores
@@ -31,8 +34,18 @@ def negatives_of(regime: RegimeSpec, recipe: Recipe) -> int:
 
 
 def segments_of(recipe: Recipe, steps_per_epoch: int) -> list[Segment]:
-    """The segments of a recipe's schedule."""
+    """The segments of a recipe's schedule.
+
+    Raises:
+        RecipeError: a regime is shorter than a step.
+    """
     every = recipe.evaluation.every
+    for regime in regimes_of(recipe):
+        if round(regime.from_ * steps_per_epoch) == round(regime.to * steps_per_epoch):
+            raise RecipeError(
+                f"schedule, regime {regime.name}: from epoch {regime.from_:g} to {regime.to:g} is less than a step (an "
+                f"epoch has {steps_per_epoch:,}); make it longer"
+            )
     stretches = [
         Stretch(
             regime.from_,
@@ -92,7 +105,11 @@ def mining_recipe(recipe: Recipe, regime: RegimeSpec, student: ModelSpec, kept: 
 
 
 def held_out_parts(recipe: Recipe, given: Any, progress: Progress) -> tuple[Collection, Collection]:
-    """What to train on and what to evaluate on, of which the first holds no query of the second."""
+    """What to train on and what to evaluate on. Of a split of their own the held-out queries may be trained on too.
+
+    Raises:
+        CollectionError: all of them are; nothing is left to train or to evaluate on.
+    """
     source = recipe.collection if given is None else given
     if source is None:
         raise CollectionError("no collection: give one, or a recipe with a `collection` section")
@@ -106,6 +123,17 @@ def held_out_parts(recipe: Recipe, given: Any, progress: Progress) -> tuple[Coll
             )
         held_out = load_collection(source, split=spec.split, progress=progress)
         train = whole
+        shared = np.isin(held_out.queries.keys[:, 0], whole.queries.keys[:, 0])  # a part of the hash is enough
+        if shared.all():
+            raise CollectionError(
+                f"evaluation.split: every query of {spec.split} is trained on; name another split, or none, and "
+                "part of the queries are held out"
+            )
+        if shared.any():
+            log.warning(
+                "evaluation.split: %d of %d queries of %s are trained on too, and look better than they are",
+                shared.sum(), len(shared), spec.split,
+            )  # fmt: skip
     else:
         chosen = whole.held_out(spec.held_out)
         if not chosen.any() or chosen.all():

@@ -11,12 +11,10 @@ from markupsafe import Markup
 from foolsgold.errors import TrainingError
 from foolsgold.page import environment
 from foolsgold.page.figures import COLOURS, INK, add_legend, as_svg, new_axes
-from foolsgold.train.run import RunState
+from foolsgold.train.run import UNDONE, RunState
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_UNDONE = ("rolled back", "stopped")
 
 
 def write_report(state: RunState, path: Path) -> None:
@@ -53,8 +51,8 @@ def write_report(state: RunState, path: Path) -> None:
 def _measures(state: RunState, decisive: str) -> Figure:
     """Each measure after each round; a round that was undone is a hollow dot, and a regime a stretch of the axis."""
     figure, axes = new_axes()
-    kept = [one for one in state.rounds if one.outcome not in _UNDONE]
-    undone = [one for one in state.rounds if one.outcome in _UNDONE]
+    kept = [one for one in state.rounds if one.outcome not in UNDONE]
+    undone = [one for one in state.rounds if one.outcome in UNDONE]
     for place, name in enumerate(state.rounds[0].measures):
         colour = COLOURS[place % len(COLOURS)]
         width = 2.0 if name == decisive else 1.0

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -23,9 +25,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
 
 from foolsgold.cache import cache_folder
 from foolsgold.encoding.names import fetched, fingerprint, locate
+from foolsgold.errors import TrainingError
 from foolsgold.evaluate import Comparison, Evaluation, evaluate
 from foolsgold.formats import rows_of
 from foolsgold.mine import mine, resolved
@@ -42,7 +46,7 @@ from foolsgold.train.regimes import (
     segments_of,
 )
 from foolsgold.train.report import write_report
-from foolsgold.train.run import Outcome, Round, RunState
+from foolsgold.train.run import UNDONE, Outcome, Round, RunState
 
 if TYPE_CHECKING:
     from foolsgold.train.known import KnownPositives
@@ -110,6 +114,9 @@ def train(
     return loop.run()
 
 
+START = "start"  # of a run's folder: a static student before training, to compare the trained one with
+
+
 class _Loop:
     def __init__(self, recipe: Recipe, out: str | Path, collection: Any, progress: Progress, cache: Any) -> None:
         from foolsgold.train.student import student_spec
@@ -130,7 +137,11 @@ class _Loop:
                 "digest": self._held_out.digest,
                 "queries": len(self._held_out.queries),
             },
-            "student": {"model": self._student_spec.model, "fingerprint": fingerprint(student)},
+            "student": {
+                "model": self._student_spec.model,
+                "fingerprint": fingerprint(student),
+                "static": recipe.student.static,
+            },
         }
         self._version = _version_of(facts)
         self._folder = Path(out) / self._version
@@ -138,8 +149,42 @@ class _Loop:
         self._set: MinedSet | None = None  # the one opened last
 
     def run(self) -> Trained:
+        with self._alone():
+            try:
+                return self._run()
+            except Exception as error:
+                if "No space left" not in str(error):  # torch's and safetensors' own errors are no OSError
+                    raise
+                raise TrainingError(
+                    f"{self._folder}: the disk is full; make room, and the same command goes on where it was"
+                ) from error
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Refuse a second run in the same folder: both would write its checkpoints. Processes of one run are one."""
+        if os.environ.get("RANK", "0") != "0":
+            yield
+            return
+        lock = FileLock(self._folder / ".lock", timeout=0)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except Timeout:
+            raise TrainingError(
+                f"{self._folder}: another process is training this run; wait for it, or name another --out"
+            ) from None
+        except OSError as error:
+            raise TrainingError(f"{self._folder}: cannot write the run here ({error}); name another --out") from None
+        with lock:
+            yield
+
+    def _run(self) -> Trained:
         state = self._opened()
         if state.is_finished:
+            if not (self._folder / "model").is_dir():
+                raise TrainingError(
+                    f"{self._folder}: this run is finished, but its model is gone; delete the folder to train it again"
+                )
             log.info("%s: this run is finished; another seed or recipe makes another", self._folder)
             return Trained(self._folder, state)
         self._state = state
@@ -147,6 +192,8 @@ class _Loop:
         plan = segments_of(self._recipe, trainer.steps_per_epoch)
         if not state.rounds:
             self._record_start()
+        elif state.rounds[-1].outcome in UNDONE and trainer.newest_step() == state.rounds[-1].stop:
+            trainer.roll_back(state.best.stop)  # a run that was killed may have only written down that it would
         for segment in plan[len(state.rounds) - 1 :]:
             if state.rounds[-1].outcome == "stopped":
                 break
@@ -199,6 +246,8 @@ class _Loop:
     def _record_start(self) -> None:
         began = time.perf_counter()
         if self._trainer.is_main:
+            if self._recipe.student.static:  # what training starts from is nowhere else
+                self._trainer.model.save(str(self._folder / START))
             start = Round(
                 regime="start", mining=0, start=0, stop=0, set_version=None, negatives=0, mean_margin=None,
                 inverted=None, failed_gates=[], measures=self._evaluate(0).means, delta=None, interval=None,
@@ -282,10 +331,9 @@ class _Loop:
             state.rounds.append(self._compared(segment, mined, began))
             state.curve = trainer.losses()
             _say(state.rounds, self._recipe.evaluation.decisive)
-        rounds = trainer.shared(state.rounds)
-        if rounds[-1].outcome in ("rolled back", "stopped"):
-            trainer.roll_back(state.best.stop)  # before it is written down: a run killed in between judges again
         self._keep()
+        if state.rounds[-1].outcome in UNDONE:
+            trainer.roll_back(state.best.stop)
         trainer.keep_only({state.best.stop, trainer.newest_step()})
 
     def _compared(self, segment: Segment, mined: MinedSet | None, began: float) -> Round:
@@ -353,10 +401,10 @@ class _Loop:
             shutil.rmtree(model, ignore_errors=True)
             partial.rename(model)
             write_report(state, self._folder / "report.html")
-            trainer.keep_only(set())
-            shutil.rmtree(self._folder / "student", ignore_errors=True)
             state.is_finished = True
             state.save(self._folder)
+            trainer.keep_only(set())
+            shutil.rmtree(self._folder / "student", ignore_errors=True)
         trainer.wait_for_everyone()
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from foolsgold.errors import TrainingError
 
+UNDONE = ("rolled back", "stopped")  # outcomes after which training goes back to the best model
 Outcome = Literal["start", "best", "kept", "worse", "rolled back", "stopped"]
 
 
@@ -64,6 +66,11 @@ class RunState:
     is_finished: bool = False
 
     @property
+    def student(self) -> str:
+        """What training started from, in words."""
+        return student_words(self.facts["student"])
+
+    @property
     def best(self) -> Round:
         """The round whose model is the best so far."""
         return next(one for one in reversed(self.rounds) if one.outcome in ("start", "best"))
@@ -76,7 +83,7 @@ class RunState:
         """
         kept: list[Round] = []
         for one in self.rounds:
-            if one.outcome in ("rolled back", "stopped"):
+            if one.outcome in UNDONE:
                 kept = kept[: 1 + max(i for i, other in enumerate(kept) if other.outcome in ("start", "best"))]
             else:
                 kept.append(one)
@@ -109,6 +116,8 @@ class RunState:
             ]
             curve = [(int(step), float(loss)) for step, loss in values.pop("curve")]
             mined = values.pop("mined")
+            for name in ("recipe", "collection", "student", "created"):
+                values["facts"][name]
             return cls(rounds=rounds, curve=curve, mined=tuple(mined) if mined else None, **values)
         except FileNotFoundError:
             raise TrainingError(f"{folder}: no run of training is here (run.json is missing)") from None
@@ -116,3 +125,8 @@ class RunState:
             raise TrainingError(
                 f"{folder}: run.json cannot be read ({error}); train again into another --out"
             ) from None
+
+
+def student_words(student: Mapping[str, Any]) -> str:
+    """What a run's facts say of its student."""
+    return f"the token embeddings of {student['model']}" if student.get("static") else str(student["model"])

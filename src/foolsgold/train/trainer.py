@@ -31,6 +31,7 @@ _CURVE = 200  # points of the loss curve, about
 _OF_THE_RUN = ("scheduler.pt", "trainer_state.json", "training_args.bin")
 _OPTIMIZER = "optimizer.pt"
 _STATE = "trainer_state.json"
+_MADE, _PAST = ".made-", ".past-"  # before a checkpoint's name, while a roll-back puts another in its place
 _LONG = 86_400  # seconds that other processes wait while one mines
 
 _TRANSFORMER_RATE, _ADAPTER_RATE, _STATIC_RATE = 2e-5, 2e-4, 3e-3
@@ -75,12 +76,25 @@ class SegmentTrainer:
             raise TrainingError(
                 f"{len(rows):,} rows are fewer than one batch of {spec.batch_size}; set student.batch_size lower"
             )
+        self._mend()
         self.steps_per_epoch = math.ceil(batches / spec.gradient_accumulation)
         self.total_steps = max(1, round(self.steps_per_epoch * epochs))
         self._pause.steps_per_epoch = self.steps_per_epoch
         arguments.max_steps = self.total_steps
         arguments.warmup_steps = round(spec.warmup * self.total_steps)
         arguments.logging_steps = max(1, self.total_steps // _CURVE)
+
+    def _mend(self) -> None:
+        """Put a checkpoint in its place that was whole when its run was killed."""
+        if self.is_main:
+            for made in self.folder.glob(f"{_MADE}checkpoint-*"):
+                now = made.with_name(made.name.removeprefix(_MADE))
+                if now.exists():
+                    shutil.rmtree(made)  # perhaps not whole
+                else:
+                    made.rename(now)
+            for past in self.folder.glob(f"{_PAST}checkpoint-*"):
+                shutil.rmtree(past)
 
     @property
     def model(self) -> SentenceTransformer:
@@ -131,21 +145,23 @@ class SegmentTrainer:
     def roll_back(self, step: int) -> None:
         """Make the newest checkpoint one of the weights of an older step, while the learning rate goes on falling.
 
-        The optimizer's memory is that of the older step too; before the first step there is none.
+        The optimizer's memory is that of the older step too; before the first step there is none. Done twice it is what
+        it was done once, so that a run that was killed may do it again.
         """
         newest = self.newest_step()
         if self.is_main and newest != step:
             old, now = self.checkpoint(step), self.checkpoint(newest)
             groups = torch.load(now / _OPTIMIZER, weights_only=True)["param_groups"]  # has the rate of now
             memory = torch.load(old / _OPTIMIZER, weights_only=True)["state"] if (old / _OPTIMIZER).is_file() else {}
-            made = now.with_name(f".{now.name}")
+            made, past = now.with_name(f"{_MADE}{now.name}"), now.with_name(f"{_PAST}{now.name}")
             shutil.rmtree(made, ignore_errors=True)
             shutil.copytree(old, made, ignore=shutil.ignore_patterns(*_OF_THE_RUN, "rng_state*", _OPTIMIZER))
             for name in (*_OF_THE_RUN, *(path.name for path in now.glob("rng_state*"))):
                 shutil.copy(now / name, made / name)
             torch.save({"state": memory, "param_groups": groups}, made / _OPTIMIZER)
-            shutil.rmtree(now)
+            now.rename(past)  # a kill from here on is mended when the run goes on
             made.rename(now)
+            shutil.rmtree(past)
         self.wait_for_everyone()
         self.load(newest)
 
