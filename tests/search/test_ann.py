@@ -180,7 +180,6 @@ def test_a_file_that_is_not_the_index_of_these_documents_is_refused(tmp_path: Pa
         ("IVF4096,PQ50x4fsr", "IVF4096,PQ50x4fsr: .* 384 dimensions .*multiple of the number of subquantizers"),
         ("IVFF,Flat", "could not parse index string"),
         ("LSH", "METRIC_L2"),
-        ("RR99999999999,Flat", "cannot build this index"),
         ("", "a common one is IVF4096,PQ48x4fsr"),
     ],
 )

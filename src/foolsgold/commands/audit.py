@@ -137,7 +137,7 @@ def _audit_file(
 
 def _hold(path: Path, beyond: tuple[str, ...]) -> None:
     if beyond:
-        raise GateFailed(f"{path}: {', '.join(beyond)} beyond the limit")
+        raise GateFailed(f"{path}: more than the limit: {', '.join(beyond).replace('_', ' ')} (see above)")
 
 
 _COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
