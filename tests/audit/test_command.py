@@ -54,7 +54,7 @@ def test_a_failed_gate_is_an_error_after_the_table(mining: Mining) -> None:
     done = _run(str(mined.path))
     assert isinstance(done.exception, GateFailed)
     assert done.exception.exit_code == 1
-    assert "min_mean_margin beyond the limit" in str(done.exception)
+    assert "more than the limit: min mean margin (see above)" in str(done.exception)
     assert "fail    min_mean_margin" in done.stdout
 
 
