@@ -61,7 +61,7 @@ def test_a_failed_gate_is_an_error_after_the_table(mining: Mining) -> None:
 def test_strict_takes_a_warning_for_a_failure(mined: MinedSet) -> None:
     done = _run(str(mined.path), "--strict")
     assert isinstance(done.exception, GateFailed)
-    assert "min_fill" in str(done.exception)
+    assert "min fill" in str(done.exception)
 
 
 def test_the_report_is_written_anew_or_elsewhere(mined: MinedSet, tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ def _round(stop: int, outcome: Outcome, version: str | None = None) -> Round:
 
 
 def _state(*rounds: Round) -> RunState:
-    return RunState("id", {}, list(rounds))
+    facts = {"recipe": {}, "collection": {}, "student": {"model": "m", "fingerprint": "f"}, "created": ""}
+    return RunState("id", facts, list(rounds))
 
 
 def test_the_best_is_the_last_that_was_better() -> None:

@@ -172,7 +172,8 @@ def _kept(factory: str, documents: FloatArray, seed: int, folder: Path, progress
     for start in range(0, len(documents), _ROWS_AT_ONCE):
         key.update(np.ascontiguousarray(documents[start : start + _ROWS_AT_ONCE]).data)
     try:
-        kept = written_once(folder / f"{key.hexdigest()[:32]}.index", lambda partial: build().save(partial / _FILE))
+        place = folder / f"{key.hexdigest()[:32]}.index"
+        kept = written_once(place, lambda partial: build().save(partial / _FILE), checked=True)
     except OSError as error:
         _log.warning("%s cannot be written (%s); the index is kept in memory and lost at the end", folder, error)
         return build()

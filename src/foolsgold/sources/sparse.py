@@ -139,7 +139,7 @@ def _encode_all(model: SparseModel, texts: Texts, role: Role, cache: Path, progr
             np.save(folder / f"{name}.npy", getattr(vectors, name))
 
     try:
-        folder = written_once(cache / "sparse_vectors" / key, write)
+        folder = written_once(cache / "sparse_vectors" / key, write, checked=True)
         arrays: Any = tuple(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS)
         return sparse.csr_matrix(arrays, shape=(len(texts), model.dimension), copy=False)
     except OSError as error:
