@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _KEYS = ["query_id", "positive_id", "doc_id"]
 _SAID = ["verdict", "reason", "selected", "source", "teacher_score"]
-_JUDGED = pa.array([zone.label for zone in (Zone.NEGATIVE, Zone.AMBIGUOUS, Zone.FALSE_NEGATIVE)])
+_JUDGED = [zone.label for zone in (Zone.NEGATIVE, Zone.AMBIGUOUS, Zone.FALSE_NEGATIVE)]
 _BEHIND = ("collection", "sources", "teacher", "llm", "libraries")  # of a manifest: what a set came from
 
 Pairs = list[tuple[str, str]]
@@ -50,7 +50,7 @@ class Diff:
         was, now = (both[f"selected_{when}"].fill_null(False) for when in ("before", "after"))
         change = pc.if_else(pc.and_(was, now), "kept", pc.if_else(now, "added", "removed"))
         order = [(name, "ascending") for name in _KEYS]
-        judged = [pc.is_in(both[f"verdict_{when}"], _JUDGED) for when in ("before", "after")]
+        judged = [pc.is_in(both[f"verdict_{when}"], pa.array(_JUDGED)) for when in ("before", "after")]
         flipped = pc.and_(pc.and_(*judged), pc.not_equal(both["verdict_before"], both["verdict_after"]))
         return cls(
             before=before.version,

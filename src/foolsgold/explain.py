@@ -19,11 +19,11 @@ _REASONS = {
     "empty_text": "it has no text",
     "duplicate_of_candidate": "another candidate of this query has the same text",
     "outside_window": "its rank lies outside the window of every source that found it",
-    "below_negative_threshold": "its score is below decide.negative_below ({negative_below})",
-    "between_thresholds": "its score is from negative_below ({negative_below}) to positive_above ({positive_above})",
+    "below_negative_threshold": "{score} is below {threshold} ({negative_below})",
+    "between_thresholds": "{score} is from negative_below ({negative_below}) to positive_above ({positive_above})",
     "judge_says_negative": "the teacher is in doubt, and the judge says that it does not answer the query",
     "judge_says_positive": "the teacher is in doubt, and the judge says that it answers the query",
-    "above_positive_threshold": "its score is above decide.positive_above ({positive_above})",
+    "above_positive_threshold": "{score} is above decide.positive_above ({positive_above})",
     "above_positive_percentile": "its score is not below percentile {positive_percentile} of all positives' scores",
     "within_absolute_margin": "its score is less than {absolute_margin} below the positive's",
     "within_relative_margin": "its score is above {relative_margin} of the positive's",
@@ -83,9 +83,12 @@ def _story(row: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
         story.append(f"The teacher gives it {row['teacher_score']:.4g} ({scale}){beside}.")
     if row.get("judge_probability") is not None:
         story.append(f"The calibrated probability that it is relevant is {row['judge_probability']:.3f}.")
-    why = _REASONS[row["reason"]].format(**decide)
-    if row.get("judge_probability") is not None:  # thresholds are then the calibration's, on its probability
-        why = why.replace("its score", "that probability").replace("decide.negative_below", "the calibrated threshold")
+    judged = row.get("judge_probability") is not None  # thresholds are then the calibration's, on its probability
+    named = {
+        "score": "that probability" if judged else "its score",
+        "threshold": "the calibrated threshold" if judged else "decide.negative_below",
+    }
+    why = _REASONS[row["reason"]].format(**decide, **named)
     story.append(f"Verdict: {row['verdict'].replace('_', ' ')}, because {why}.")
     if row["selected"]:
         weight = "" if row["weight"] == 1.0 else f", with weight {row['weight']:.2g}"

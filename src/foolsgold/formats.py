@@ -131,9 +131,9 @@ def examples(mined: MinedSet, collection: Collection) -> Examples:
     each = mined.manifest["recipe"]["decide"]["positive_reference"] == "each"
     query, positive = collection.positive_query, collection.positive_rows
     table = mined.negatives
-    owner = rows_of(collection.queries, table["query_id"])
+    owner = collection.queries.rows_of(table["query_id"], "query")
     if each:
-        owner_keys = pair_keys(owner, rows_of(collection.documents, table["positive_id"]))
+        owner_keys = pair_keys(owner, collection.documents.rows_of(table["positive_id"]))
         keys = pair_keys(query, positive)
     else:
         owner_keys, keys = owner.astype(np.int64), query.astype(np.int64)
@@ -148,7 +148,7 @@ def examples(mined: MinedSet, collection: Collection) -> Examples:
         first=first,
         begin=begin,
         counts=np.searchsorted(owner_keys, keys, side="right") - begin,
-        negative=rows_of(collection.documents, table["doc_id"]),
+        negative=collection.documents.rows_of(table["doc_id"]),
         score=_column(table["teacher_score"]),
         weight=table["weight"].to_numpy(),
     )
@@ -160,7 +160,9 @@ def _positive_scores(mined: MinedSet, collection: Collection) -> Column:
     if mined.manifest["recipe"]["relabel"]:
         parts.append(mined.relabelled)
     table = pa.concat_tables(parts, promote_options="permissive")
-    keys = pair_keys(rows_of(collection.queries, table["query_id"]), rows_of(collection.documents, table["doc_id"]))
+    keys = pair_keys(
+        collection.queries.rows_of(table["query_id"], "query"), collection.documents.rows_of(table["doc_id"])
+    )
     order = np.argsort(keys)
     place = order[np.searchsorted(keys[order], pair_keys(collection.positive_query, collection.positive_rows))]
     return _column(table["teacher_score"]).take(place)
@@ -273,16 +275,6 @@ def _texts(texts: Texts, rows: npt.NDArray[Any]) -> pa.ChunkedArray:
     """Texts of rows as Arrow `string`, in chunks, since one chunk holds at most 2 GiB."""
     chunks = [pa.array(texts.take(rows[start : start + _CHUNK]), pa.string()) for start in range(0, len(rows), _CHUNK)]
     return pa.chunked_array(chunks, pa.string())
-
-
-def rows_of(texts: Texts, ids: pa.ChunkedArray) -> IntArray:
-    """int32 (n): the row of each of many ids, which may repeat."""
-    encoded = pa.concat_arrays(ids.cast(pa.large_string()).chunks or [pa.array([], pa.large_string())])
-    encoded = encoded.dictionary_encode()
-    wanted = encoded.dictionary.to_pylist()
-    found = texts.find(wanted)
-    rows: IntArray = np.array([found[key] for key in wanted], dtype=np.int32)[encoded.indices.to_numpy()]
-    return rows
 
 
 def _column(values: pa.ChunkedArray) -> Column:

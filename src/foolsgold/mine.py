@@ -116,8 +116,7 @@ def mine(
         if llm is not None and not llm.budget_left:
             warnings.append(f"judge.budget ({llm.calls + llm.reused:,}) is used up; further candidates stay ambiguous")
             log.warning("%s", warnings[-1])
-        whole_runs = recipe.select.per_query >= depth and all(recipe.kind_of(name) == "run" for name in recipe.sources)
-        for warning in funnel.warnings(asked_for_all=whole_runs):
+        for warning in funnel.warnings(asked_for_all=recipe.takes_whole_runs):
             log.warning("%s", warning)
             warnings.append(warning)
         folder = writer.finish(

@@ -30,7 +30,7 @@ from foolsgold.collection import Collection, load_collection
 from foolsgold.diff import Diff
 from foolsgold.errors import CollectionError, MinedSetError
 from foolsgold.explain import Explanation
-from foolsgold.formats import Format, rows_of, to_dataset
+from foolsgold.formats import Format, to_dataset
 from foolsgold.page.tables import html_table
 from foolsgold.recipe import CollectionSpec
 from foolsgold.records import ledger_schema, negatives_schema, positives_schema, queries_schema
@@ -268,7 +268,7 @@ class MinedSet:
             return found
         extra = self.relabelled
         return found.with_extra_positives(
-            rows_of(found.queries, extra["query_id"]), rows_of(found.documents, extra["doc_id"])
+            found.queries.rows_of(extra["query_id"], "query"), found.documents.rows_of(extra["doc_id"])
         )
 
     @cached_property

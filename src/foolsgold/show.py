@@ -13,6 +13,7 @@ from rich.text import Text
 
 from foolsgold.mined_set import MinedSet
 from foolsgold.page import printable
+from foolsgold.recipe import Recipe
 
 _WIDTH = 220  # characters of a text shown in an example
 
@@ -57,7 +58,7 @@ def funnel(mined: MinedSet) -> RenderableType:
             row(f"  {zone.replace('_', ' ')}", counts[zone], ", ".join(notes), style)
     row("selected", counts["selected"], _each("from", counts["selected_by"]), "bold")
     row("  over budget", counts["over_budget"], "more negatives than asked for")
-    if not _takes_all(mined.manifest["recipe"]):
+    if not Recipe.build(mined.manifest["recipe"]).takes_whole_runs:
         row(
             "queries at budget",
             counts["queries_at_budget"],
@@ -66,13 +67,6 @@ def funnel(mined: MinedSet) -> RenderableType:
     if mined.manifest["recipe"]["relabel"]:
         row("new positives", len(mined.relabelled), f"in {mined.path / 'relabelled.tsv'}")
     return table
-
-
-def _takes_all(recipe: dict[str, Any]) -> bool:
-    """Whether the budget is all that runs list, as in an imported set: nobody asked for as many then."""
-    sources = recipe["sources"]
-    runs = [spec for name, spec in sources.items() if (spec["kind"] or name) == "run"]
-    return len(runs) == len(sources) and recipe["select"]["per_query"] >= sum(spec["depth"] for spec in runs)
 
 
 _VERDICTS = {"pass": "green", "warn": "yellow", "fail": "red", "unknown": "dim"}

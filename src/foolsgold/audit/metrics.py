@@ -15,7 +15,7 @@ from foolsgold.audit.dip import Modes
 from foolsgold.audit.gates import Gate, gates
 from foolsgold.audit.leakage import Leakage, leakage_of
 from foolsgold.audit.margins import Margins, Scores, in_unit, modes_of
-from foolsgold.audit.texts import Lengths, lengths_of, near_duplicate_share, rows_of
+from foolsgold.audit.texts import Lengths, lengths_of, near_duplicate_share
 from foolsgold.collection import Collection
 from foolsgold.errors import FoolsgoldError, MinedSetError
 from foolsgold.page.tables import html_table
@@ -173,11 +173,11 @@ def _of_texts(mined: MinedSet, counts: Any, scale: Scale | None) -> dict[str, An
         notes.append(f"lengths, near-duplicates and leakage are not known: {error}")
         return unknown | {"notes": tuple(notes)}
     documents, exclude = collection.documents, mined.manifest["recipe"]["exclude"]
-    rows = rows_of(documents, mined.negatives["doc_id"])
+    rows = documents.rows_of(mined.negatives["doc_id"])
     threshold = exclude["near_duplicate"] or ExcludeSpec.model_fields["near_duplicate"].default
     leakage, note = _leakage(mined, collection)
     return {
-        "lengths": lengths_of(documents, rows, rows_of(documents, mined.positives["doc_id"])),
+        "lengths": lengths_of(documents, rows, documents.rows_of(mined.positives["doc_id"])),
         "near_duplicate_share": near_duplicate_share(documents, rows, counts, threshold),
         "leakage": leakage,
         "notes": (*notes, *note),

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from foolsgold.collection import Texts
-from foolsgold.errors import MinedSetError
 from foolsgold.records import IntArray, LongArray
 from foolsgold.search.shingles import jaccard_at_least
 
@@ -28,21 +26,6 @@ class Lengths:
     positives_median: float
     ratio: float
     longer_share: float
-
-
-def rows_of(documents: Texts, ids: pa.ChunkedArray) -> IntArray:
-    """int32 (n): the row of each id.
-
-    Raises:
-        MinedSetError: an id is not there.
-    """
-    coded = ids.combine_chunks().dictionary_encode()
-    names = coded.dictionary.to_pylist()
-    found = documents.find(names)
-    if missing := next((name for name in names if name not in found), None):
-        raise MinedSetError(f"document {missing!r} of the mined set is not in its collection; mine the set again")
-    rows = np.array([found[name] for name in names], dtype=np.int32)
-    return rows.take(np.asarray(coded.indices))
 
 
 def lengths_of(documents: Texts, negatives: IntArray, positives: IntArray) -> Lengths | None:

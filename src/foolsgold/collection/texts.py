@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from foolsgold.errors import MinedSetError
 from foolsgold.records import BoolArray, IntArray, text_key
 
 _BATCH = 65_536
@@ -76,6 +77,21 @@ class Texts:
     def find(self, ids: Iterable[str]) -> dict[str, int]:
         """The row of each of the given ids that is there. One pass over the ids' column, in Arrow."""
         return _find(self.ids, ids)
+
+    def rows_of(self, ids: pa.ChunkedArray, what: str = "document") -> IntArray:
+        """int32 (n): the row of each of many ids of a mined set's column, which may repeat; what: for the error.
+
+        Raises:
+            MinedSetError: an id is not there.
+        """
+        encoded = pa.concat_arrays(ids.cast(pa.large_string()).chunks or [pa.array([], pa.large_string())])
+        encoded = encoded.dictionary_encode()
+        wanted = encoded.dictionary.to_pylist()
+        found = self.find(wanted)
+        if missing := next((name for name in wanted if name not in found), None):
+            raise MinedSetError(f"{what} {missing!r} of the mined set is not in its collection; mine the set again")
+        rows: IntArray = np.array([found[name] for name in wanted], dtype=np.int32)[encoded.indices.to_numpy()]
+        return rows
 
     def find_texts(self, texts: Iterable[str]) -> dict[str, int]:
         """The first row of each of the given texts that is there, exactly as it is."""

@@ -438,6 +438,12 @@ class Recipe(Stage):
         changed = self.model_dump(mode="json", exclude_defaults=True, by_alias=True)
         return html_table("recipe: what is not a default", ("field", "value"), flat(changed).items())
 
+    @property
+    def takes_whole_runs(self) -> bool:
+        """Whether the budget is all that runs list, as in an imported set: to be below it is no shortfall then."""
+        depth = sum(spec.depth for spec in self.sources.values())
+        return self.select.per_query >= depth and all(self.kind_of(name) == "run" for name in self.sources)
+
     def kind_of(self, source: str) -> SourceKind:
         """The kind of one of `sources`, from its spec or else its name."""
         return self.sources[source].kind or source  # type: ignore[return-value]

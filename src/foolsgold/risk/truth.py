@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from foolsgold.collection import Collection, Texts
+from foolsgold.collection import Collection
 from foolsgold.records import BoolArray, Column, FloatArray, IntArray, LongArray, Scale, pair_keys
 from foolsgold.select import uniforms
 
@@ -138,8 +138,10 @@ class _Judgements:
     complete: bool
 
     def __call__(self, rows: pa.Table) -> Column:
-        doc = _rows_of(self.collection.documents, rows["doc_id"])
-        asked = pair_keys(_rows_of(self.collection.queries, rows["query_id"]), self.collection.documents.passage[doc])
+        doc = self.collection.documents.rows_of(rows["doc_id"])
+        asked = pair_keys(
+            self.collection.queries.rows_of(rows["query_id"], "query"), self.collection.documents.passage[doc]
+        )
         place = np.searchsorted(self.keys, asked)
         inside = place < len(self.keys)
         listed = np.zeros(len(asked), dtype=np.bool_)
@@ -167,12 +169,3 @@ def _restricted(
 def _passages(collection: Collection) -> IntArray:
     """int32 (n_judgements): the passage of each judged document."""
     return collection.documents.passage[collection.judged_doc]
-
-
-def _rows_of(texts: Texts, ids: pa.ChunkedArray) -> IntArray:
-    """int32 (n): the row of each id."""
-    encoded = ids.combine_chunks().dictionary_encode()
-    names = encoded.dictionary.to_pylist()
-    row = texts.find(names)
-    rows: IntArray = np.array([row[name] for name in names], dtype=np.int32)[encoded.indices.to_numpy()]
-    return rows

@@ -31,7 +31,6 @@ from foolsgold.cache import cache_folder
 from foolsgold.encoding.names import fetched, fingerprint, locate
 from foolsgold.errors import TrainingError
 from foolsgold.evaluate import Comparison, Evaluation, evaluate
-from foolsgold.formats import rows_of
 from foolsgold.mine import mine, resolved
 from foolsgold.mined_set import MinedSet
 from foolsgold.progress import SILENT, Progress
@@ -175,8 +174,10 @@ class _Loop:
             ) from None
         except OSError as error:
             raise TrainingError(f"{self._folder}: cannot write the run here ({error}); name another --out") from None
-        with lock:
+        try:
             yield
+        finally:
+            lock.release()
 
     def _run(self) -> Trained:
         state = self._opened()
@@ -419,7 +420,7 @@ def _version_of(facts: Mapping[str, Any]) -> str:
 def _mask_false_negatives(known: KnownPositives, mined: MinedSet) -> None:
     """From now on, what the teacher holds for positives of a query is no negative of it in any batch."""
     found, of = mined.relabelled, mined.collection
-    known.add(rows_of(of.queries, found["query_id"]), rows_of(of.documents, found["doc_id"]))
+    known.add(of.queries.rows_of(found["query_id"], "query"), of.documents.rows_of(found["doc_id"]))
 
 
 def _outcome(compared: Comparison, recipe: Recipe) -> Outcome:
