@@ -78,3 +78,33 @@ def test_negatives_of_each_positive_are_told_apart(tmp_path: Path) -> None:
     assert change.pairs["positive_id"].to_pylist() == ["a", "a", "p", "p"]
     assert change.added == [("q", "d")]  # for both positives, and named once
     assert change.by_source == {"run": {"added": 2, "removed": 0, "kept": 2}}
+
+
+def test_sets_that_share_no_id_are_matched_by_text(tmp_path: Path) -> None:
+    before = _mine(tmp_path, ["a", "b", "c", "d"])
+    # another's file lists "three" (b, which stays), and "seven", which no document of the collection says
+    file = tmp_path / "other.jsonl"
+    file.write_text('{"query": "Count", "pos": ["one"], "neg": ["three ", "seven"]}\n', encoding="utf-8")
+    after = fg.import_set(file, out=tmp_path / "imported")
+    assert set(after.ledger()["doc_id"].to_pylist()).isdisjoint(DOCS)
+    change = before.diff(after)
+    assert change.by_text == ("queries", "documents")
+    assert (change.kept, change.removed) == ([("q", "b")], [("q", "a")])
+    [(query, seven)] = change.added
+    assert query == "q" and seven in after.ledger()["doc_id"].to_pylist()
+    assert str(change).startswith("the two share no ids of queries and documents, which are matched by text\n1 added")
+    # and the other way round: the ids of the first set are then the file's
+    back = after.diff(before)
+    assert len(back.kept) == 1 and len(back.removed) == 1 and back.added == [(back.kept[0][0], "a")]
+
+
+def test_texts_that_occur_twice_are_not_counted_twice(tmp_path: Path) -> None:
+    file = tmp_path / "other.jsonl"
+    file.write_text('{"query": "count", "pos": ["one"], "neg": ["two"]}\n', encoding="utf-8")
+    before = fg.import_set(file, out=tmp_path / "imported")
+    twice = collection(DOCS | {"a2": "two"}, {"q": "count"}, {"q": {"p": 1}})
+    run = run_file(tmp_path / "run.txt", {"q": ["a", "b"]})
+    after = fg.mine(twice, retriever=None, teacher=None, sources={"run": {"path": str(run)}}, out=tmp_path / "mined")
+    change = before.diff(after)
+    assert (len(change.kept), [doc for _, doc in change.added], change.removed) == (1, ["b"], [])
+    assert sum(sum(counts.values()) for counts in change.by_source.values()) == 2

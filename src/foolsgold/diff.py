@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from foolsgold.errors import MinedSetError
 from foolsgold.recipe import flat
 from foolsgold.records import Zone
 
 if TYPE_CHECKING:
+    from foolsgold.collection import Texts
     from foolsgold.mined_set import MinedSet
+
+_log = logging.getLogger(__name__)
 
 _KEYS = ["query_id", "positive_id", "doc_id"]
 _SAID = ["verdict", "reason", "selected", "source", "teacher_score"]
@@ -32,6 +38,8 @@ class Diff:
         `positive_reference: each`), doc_id, change (added, removed, kept), and what each ledger says of it, null where
         it is no candidate: verdict, reason, selected, source, teacher_score, each with _before and _after.
     flips: the same columns but `change`, of every candidate that both judged, and otherwise.
+    by_text: "queries", "documents": of which the two sets share no id, so that equal texts are taken for the same (an
+        imported file's ids are made of its texts); ids above are then the first set's where it has the text.
     recipe, models: what is not the same, by dotted name: before and after. models: the collection's contents, the
         fingerprints of sources and teacher, the versions of libraries.
     """
@@ -40,13 +48,16 @@ class Diff:
     after: str
     pairs: pa.Table
     flips: pa.Table
+    by_text: tuple[str, ...]
     recipe: dict[str, tuple[Any, Any]]
     models: dict[str, tuple[Any, Any]]
 
     @classmethod
     def between(cls, before: MinedSet, after: MinedSet) -> Diff:
         """Compare two sets; their ledgers' judgements are held in memory."""
-        both = _ledger(before, "before").join(_ledger(after, "after"), _KEYS, join_type="full outer")
+        old, new = _ledger(before, "before"), _ledger(after, "after")
+        new, by_text = _in_ids_of(before, after, old, new)
+        both = old.join(new, _KEYS, join_type="full outer")
         was, now = (both[f"selected_{when}"].fill_null(False) for when in ("before", "after"))
         change = pc.if_else(pc.and_(was, now), "kept", pc.if_else(now, "added", "removed"))
         order = [(name, "ascending") for name in _KEYS]
@@ -57,6 +68,7 @@ class Diff:
             after=after.version,
             pairs=both.add_column(len(_KEYS), "change", change).filter(pc.or_(was, now)).sort_by(order),
             flips=both.filter(flipped.fill_null(False)).sort_by(order),
+            by_text=by_text,
             recipe=_changes(*(mined.manifest["recipe"] for mined in (before, after))),
             models=_changes(*({name: mined.manifest[name] for name in _BEHIND} for mined in (before, after))),
         )
@@ -119,6 +131,7 @@ class Diff:
             **{name: getattr(self, name) for name in ("added", "removed", "kept", "by_source", "added_were")},
             "removed_are": self.removed_are,
             "flips": self.flips.to_pylist(),
+            "by_text": list(self.by_text),
             "recipe": self.recipe,
             "models": self.models,
         }
@@ -127,6 +140,8 @@ class Diff:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
+        if self.by_text:
+            yield f"the two share no ids of {' and '.join(self.by_text)}, which are matched by text"
         yield f"{len(self.added):,} added, {len(self.removed):,} removed, {len(self.kept):,} kept"
         for source, counts in self.by_source.items():
             yield f"  {source}: {', '.join(f'{count:,} {change}' for change, count in counts.items())}"
@@ -148,6 +163,42 @@ def _ledger(mined: MinedSet, when: str) -> pa.Table:
     }
     plain["positive_id"] = plain["positive_id"].fill_null("")  # nulls would join nothing
     return pa.table({name if name in _KEYS else f"{name}_{when}": column for name, column in plain.items()})
+
+
+def _in_ids_of(before: MinedSet, after: MinedSet, old: pa.Table, new: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
+    """The second ledger with the first one's ids for equal texts, of queries or documents of which no id is in both."""
+    by_text = []
+    for kind, columns in (("queries", ["query_id"]), ("documents", ["doc_id", "positive_id"])):
+        ids = [_ids(table, columns) for table in (old, new)]
+        if not all(ids) or not ids[0].isdisjoint(ids[1]):
+            continue
+        try:
+            texts = [getattr(mined.collection, kind) for mined in (before, after)]
+        except MinedSetError as error:
+            _log.warning("the two sets share no ids of %s, and their texts cannot be compared: %s", kind, error)
+            continue
+        same = _same_texts(*texts, *ids)
+        for name in columns:
+            own = new[name].combine_chunks().dictionary_encode()
+            names = pa.array([same.get(own_id, own_id) for own_id in own.dictionary.to_pylist()], own.dictionary.type)
+            new = new.set_column(new.column_names.index(name), name, names.take(own.indices))
+        by_text.append(kind)
+    return new, tuple(by_text)
+
+
+def _ids(table: pa.Table, columns: list[str]) -> set[str]:
+    return {own_id for name in columns for own_id in pc.unique(table[name]).to_pylist()} - {""}
+
+
+def _same_texts(old: Texts, new: Texts, old_ids: set[str], new_ids: set[str]) -> dict[str, str]:
+    """For an id of the second, the id that has its normalised text in the first; each id once, the first row first."""
+    found: list[dict[bytes, str]] = []
+    for texts, ids in ((old, old_ids), (new, new_ids)):
+        part = texts.subset(np.sort(np.array(list(texts.find(ids).values()), dtype=np.int64)))
+        found.append({})
+        for key, own_id in zip(part.keys, part.ids.to_pylist(), strict=True):
+            found[-1].setdefault(key.tobytes(), own_id)
+    return {own_id: found[0][key] for key, own_id in found[1].items() if key in found[0]}
 
 
 def _state(verdict: str | None, reason: str | None) -> str:
