@@ -108,6 +108,8 @@ def _logits(low: float | None, high: float | None, scale: str = "logit") -> dict
         ("FG009", "decide.negative_below", _logits(0.2, 0.9), _logits(0.0, 0.9)),
         ("FG009", "decide.negative_below", _logits(-2.0, 4.0, "cosine"), _logits(0.2, 0.6, "cosine")),
         ("FG009", "decide.negative_below", _logits(0.3, 0.7, "cosine"), _logits(0.3, 0.7, "probability")),
+        ("FG009", "decide.negative_below", _logits(1.0, 1.0, "probability"), _logits(0.9, 1.0, "probability")),
+        ("FG009", "decide.negative_below", _logits(0.0, 0.7, "probability"), _logits(0.1, 0.7, "probability")),
         ("FG010", "teacher.model", {"retriever": OTHER, "teacher": OTHER}, {"retriever": OTHER}),
         (
             "FG010",

@@ -93,8 +93,15 @@ def off_scale(subject: Subject) -> Iterator[Fault | Unknown]:
 
 def _off_scale_thresholds(way: Way) -> Iterator[Fault]:
     teacher, decide = way.recipe.teacher, way.recipe.decide
-    if teacher is None or teacher.scale == "probability" or decide.calibration is not None:
-        return  # a recipe refuses probabilities outside 0 to 1 itself
+    if teacher is None or decide.calibration is not None:
+        return
+    if teacher.scale == "probability":  # outside 0 to 1 a recipe refuses them itself
+        compares = decide.has_margin or decide.positive_percentile is not None
+        if decide.negative_below == 1 and not compares:
+            yield Fault(way.key("decide.negative_below"), "at 1 nearly every probability is below it: all may pass")
+        elif decide.negative_below == 0:
+            yield Fault(way.key("decide.negative_below"), "no probability is below 0: nothing can be a negative")
+        return
     limits = [limit for limit in (decide.negative_below, decide.positive_above) if limit is not None]
     default = DecideSpec()
     if limits == [default.negative_below, default.positive_above]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,8 @@ from foolsgold.train.run import RunState
 from foolsgold.train.student import student_spec
 
 Kind = Literal["recipe", "set", "run", "model"]
+
+_log = logging.getLogger(__name__)
 
 _RECIPES = (".yaml", ".yml")
 MODEL_FILE = "foolsgold.json"  # what a model that a run made says of itself
@@ -120,7 +123,9 @@ class Subject:
                 return "the collection may have to be downloaded; check the mined set"
             return load_collection(spec, progress=self.progress)
         except FoolsgoldError as error:
-            return " ".join(str(error).split())
+            said = " ".join(str(error).split())
+            _log.warning("what needs the collection is not checked: %s", said)
+            return said
 
     @cached_property
     def student(self) -> ModelSpec | None:
