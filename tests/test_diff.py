@@ -91,11 +91,14 @@ def test_sets_that_share_no_id_are_matched_by_text(tmp_path: Path) -> None:
     assert change.by_text == ("queries", "documents")
     assert (change.kept, change.removed) == ([("q", "b")], [("q", "a")])
     [(query, seven)] = change.added
-    assert query == "q" and seven in after.ledger()["doc_id"].to_pylist()
+    assert query == "q"
+    assert seven in after.ledger()["doc_id"].to_pylist()
     assert str(change).startswith("the two share no ids of queries and documents, which are matched by text\n1 added")
     # and the other way round: the ids of the first set are then the file's
     back = after.diff(before)
-    assert len(back.kept) == 1 and len(back.removed) == 1 and back.added == [(back.kept[0][0], "a")]
+    assert len(back.kept) == 1
+    assert len(back.removed) == 1
+    assert back.added == [(back.kept[0][0], "a")]
 
 
 def test_texts_that_occur_twice_are_not_counted_twice(tmp_path: Path) -> None:

@@ -258,6 +258,12 @@ def test_the_command_writes_and_names_what_is_wrong(tmp_path: Path) -> None:
         key: value for key, value in told.items() if key not in ("path", "plot")
     }
 
+    wrong = run("labels.tsv", "--recipe", "recipe.yaml", "--set", "sources.bm25.depth=0", "--quiet")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "sources.bm25.depth" in wrong.stderr
+    wrong = run("labels.tsv", "--recipe", "recipe.yaml", "--limit", "1", "--quiet")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "q1" in wrong.stderr
     wrong = run("none.tsv", "--recipe", "recipe.yaml", "--quiet")
     assert (wrong.returncode, wrong.stdout, wrong.stderr) == (2, "", "error: none.tsv: no such file\n")
 
@@ -267,6 +273,8 @@ def test_the_command_needs_to_know_what_was_labelled() -> None:
         command(Path("labels.tsv"), quiet=True)
     with pytest.raises(RecipeError, match="--mined names a recipe and a collection"):
         command(Path("labels.tsv"), mined=Path("mined"), beir="folder", quiet=True)
+    with pytest.raises(RecipeError, match="leave out --recipe, --beir, --split, --relevant-from, --limit"):
+        command(Path("labels.tsv"), mined=Path("mined"), limit=3, quiet=True)
 
 
 def test_the_command_tells_the_threshold_and_what_it_rests_on(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
+from foolsgold.commands.evaluate import _table
 from foolsgold.errors import EvaluationError
 from foolsgold.measures.evaluation import Evaluation
 
@@ -101,3 +104,22 @@ def test_evaluations_of_other_texts_or_queries_are_not_compared(other: dict[str,
 def test_evaluations_without_a_common_measure_are_not_compared() -> None:
     with pytest.raises(EvaluationError, match=r"has P@5 and before has nDCG@10, MRR@10"):
         _evaluation("after", **{"P@5": [0.0, 0.0, 0.0]}).compare(_evaluation())
+
+
+def test_the_table_keeps_its_numbers_whole_on_a_narrow_terminal() -> None:
+    names = ("nDCG@10", "MRR@10", "recall@10", "recall@100", "MAP")
+    scores = {name: [0.25, 0.25, 0.25] for name in names}
+    model = "package:somebody/models/data/a_name_of_many_parts"
+    screen = StringIO()
+    Console(file=screen, width=80).print(_table([_evaluation(model, **scores), _evaluation("short", **scores)]))
+    head, columns, *rows = (line.rstrip() for line in screen.getvalue().splitlines())
+    assert head == "toy, test, 3 queries"
+    assert columns.split() == ["model", *names]
+    assert [row.count("0.2500") for row in rows if "0." in row] == [5, 5]
+    # an evaluation of something else has its collection beside it
+    screen = StringIO()
+    other = replace(_evaluation("other"), collection="else, dev")
+    Console(file=screen, width=120).print(_table([_evaluation(), other]))
+    assert [line.split("  ")[0] for line in screen.getvalue().splitlines()] == ["model", "before", "other"]
+    assert "toy, test, 3 queries" in screen.getvalue()
+    assert "else, dev, 3 queries" in screen.getvalue()

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from foolsgold.commands.console import Json, Quiet, check_writable, log_to_stderr, out, print_json
+from foolsgold.commands.console import (
+    Assign,
+    Json,
+    Quiet,
+    assignments,
+    check_writable,
+    log_to_stderr,
+    out,
+    print_json,
+)
 from foolsgold.errors import RecipeError
 from foolsgold.recipe import Recipe
 
@@ -30,6 +40,7 @@ def calibrate(
     beir: Annotated[str | None, typer.Option(help="Folder with corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv.")] = None,
     split: Annotated[str | None, typer.Option(help="Which judgements.")] = None,
     relevant_from: Annotated[int | None, typer.Option(help="Lowest grade that makes a document relevant.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many queries.")] = None,
     retriever: Annotated[
         str | None, typer.Option(help="Embedding model: hub id, folder or package:NAME/SUBPATH.")
     ] = None,
@@ -37,6 +48,7 @@ def calibrate(
     max_false_negative_rate: Annotated[
         float, typer.Option(help="Share of the negatives that may be relevant (its upper bound).")
     ] = 0.02,
+    assign: Assign = None,
     to: Annotated[Path, typer.Option("--out", help="File to write; a plot is put beside it.")] = Path(
         "calibration.json"
     ),
@@ -59,18 +71,20 @@ def calibrate(
     if plot_file.resolve() in {path.resolve() for path in (to, labels) if path is not None}:
         raise RecipeError(f"--out {to}: the plot, {plot_file}, would be written over it; name a .json")
     check_writable(to.parent, "--out")
-    collection, recipe = _what(recipe_file, mined, beir)
     given: dict[str, Any] = {
         "collection": beir and {"beir": beir},
         "collection.split": split,
         "collection.relevant_from": relevant_from,
+        "collection.limit": limit,
         "retriever": retriever and {"model": retriever},
         "teacher": teacher and {"model": teacher},
     }
+    values = {field: value for field, value in given.items() if value is not None} | assignments(assign or [])
+    collection, recipe = _what(recipe_file, mined, values)
     found = run(
         labels,
         collection,
-        recipe.with_values({field: value for field, value in given.items() if value is not None}),
+        recipe.with_values(values),
         out=to,
         max_false_negative_rate=max_false_negative_rate,
         progress=progress,
@@ -83,17 +97,19 @@ def calibrate(
     out.print(f"written to {to} and {plot}", markup=False)
 
 
-def _what(recipe_file: Path | None, mined: Path | None, beir: str | None) -> tuple[Any, Recipe]:
-    """The collection, where it is not the recipe's own, and the recipe."""
+def _what(recipe_file: Path | None, mined: Path | None, values: Mapping[str, Any]) -> tuple[Any, Recipe]:
+    """The collection, where it is not the recipe's own, and the recipe; values: what is to be changed in it."""
     if mined is not None:
         from foolsgold.mined_set import MinedSet
 
-        if recipe_file or beir:
-            raise RecipeError("--mined names a recipe and a collection; leave --recipe and --beir out")
+        if recipe_file or any(field.partition(".")[0] == "collection" for field in values):
+            raise RecipeError(
+                "--mined names a recipe and a collection; leave out --recipe, --beir, --split, --relevant-from, --limit"
+            )
         found = MinedSet(mined)
         return found.collection, Recipe.build(found.manifest["recipe"])
     recipe = Recipe.from_yaml(recipe_file) if recipe_file else Recipe()
-    if not beir and recipe.collection is None:
+    if "collection" not in values and recipe.collection is None:
         raise RecipeError("nothing to calibrate on: give --mined SET, --recipe with a collection, or --beir")
     return None, recipe
 

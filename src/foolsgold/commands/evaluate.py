@@ -114,13 +114,15 @@ def evaluate(
 def _table(found: list[Evaluation]) -> Table:
     """A row a model. Measures that only some have, as a file may, are left empty in the others."""
     names = list(dict.fromkeys(name for one in found for name in one.values))
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("model", overflow="fold")
-    table.add_column("collection")
-    for name in ("queries", *names):
-        table.add_column(name, justify="right")
-    for one in found:
+    on = [f"{one.collection}, {len(one.query_ids):,} queries" for one in found]
+    is_one = len(set(on)) == 1  # as nearly always, and then the names of models have its room
+    table = Table(box=None, padding=(0, 2, 0, 0), title=escape(on[0]) if is_one else None, title_justify="left")
+    for name in ("model", *(() if is_one else ("collection",))):
+        table.add_column(name, overflow="fold")
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for one, where in zip(found, on, strict=True):
         means: dict[str, Any] = one.means
         values = (f"{means[name]:.4f}" if name in means else "" for name in names)
-        table.add_row(escape(one.model), escape(one.collection), f"{len(one.query_ids):,}", *values)
+        table.add_row(*map(escape, (one.model, *(() if is_one else (where,)))), *values)
     return table
