@@ -96,6 +96,10 @@ def evaluate(
     return evaluation
 
 
+class Diverged(EvaluationError):
+    """A model in training whose vectors are not finite numbers any more."""
+
+
 def itself(collection: Collection) -> LongArray:
     """int64 (n), keys of (query, document), sorted: the documents that are a query itself, but for those judged.
 
@@ -186,7 +190,7 @@ def _vectors_as_it_is(
             try:
                 finished(vectors[role], similarity, name)
             except NotFinite as error:
-                raise EvaluationError(
+                raise Diverged(
                     f"{name}: the vector of {role} {texts.take_ids([error.position])[0]!r} has values that are not "
                     "finite numbers; where it is being trained, lower the learning rate"
                 ) from None

@@ -168,6 +168,24 @@ def test_on_regression_continue_only_says_so_but_never_returns_the_worse_model(t
     assert np.array_equal(_weights(trained), _weights_of(knows))
 
 
+@pytest.mark.parametrize(
+    ("on_regression", "outcomes"),
+    [("rollback", ["rolled back", "rolled back"]), ("stop", ["stopped"]), ("continue", ["stopped"])],
+)
+def test_a_student_that_is_no_number_any_more_is_undone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, on_regression: str, outcomes: list[str]
+) -> None:
+    knows = small.student(tmp_path / "knows", knows=True)
+    trained = _train(
+        knows, tmp_path / "runs", schedule=SCHEDULE, student={"learning_rate": 1e38},
+        evaluation={"on_regression": on_regression},
+    )  # fmt: skip
+    assert "values that are not finite numbers; where it is being trained, lower the learning rate" in caplog.text
+    assert [one.outcome for one in trained.rounds] == ["start", *outcomes]
+    assert set(trained.rounds[1].measures.values()) == {0.0}
+    assert np.array_equal(_weights(trained), _weights_of(knows))
+
+
 def test_after_a_rollback_within_a_regime_its_set_is_not_mined_again(tmp_path: Path) -> None:
     knows = small.student(tmp_path / "knows", knows=True)
     trained = _train(

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
@@ -30,7 +30,7 @@ from filelock import FileLock, Timeout
 from foolsgold.cache import cache_folder
 from foolsgold.encoding.names import fetched, fingerprint, locate
 from foolsgold.errors import TrainingError
-from foolsgold.evaluate import Comparison, Evaluation, evaluate
+from foolsgold.evaluate import Comparison, Diverged, Evaluation, evaluate
 from foolsgold.mine import mine, resolved
 from foolsgold.mined_set import MinedSet
 from foolsgold.progress import SILENT, Progress
@@ -339,8 +339,13 @@ class _Loop:
 
     def _compared(self, segment: Segment, mined: MinedSet | None, began: float) -> Round:
         spec = self._recipe.evaluation
-        evaluation = self._evaluate(segment.stop)
         best = Evaluation.load(self._evaluation_file(self._state.best.stop))
+        try:
+            evaluation, diverged = self._evaluate(segment.stop), False
+        except Diverged as error:
+            log.warning("%s", error)
+            nothing = replace(best, values={name: np.zeros_like(values) for name, values in best.values.items()})
+            evaluation, diverged = self._written(nothing, segment.stop), True
         compared = evaluation.compare(best, seed=self._recipe.seed)
         change = compared.of(spec.decisive)
         audit = mined.audit() if mined is not None else None
@@ -358,7 +363,7 @@ class _Loop:
             delta=change.delta,
             interval=change.interval,
             p_value=change.p_value,
-            outcome=_outcome(compared, self._recipe),
+            outcome=_outcome(compared, self._recipe, diverged),
             seconds=round(time.perf_counter() - began, 2),
         )
 
@@ -367,6 +372,9 @@ class _Loop:
         evaluation = evaluate(
             self._trainer.model, self._held_out, measures=self._recipe.evaluation.measures, progress=self._progress
         )
+        return self._written(evaluation, step)
+
+    def _written(self, evaluation: Evaluation, step: int) -> Evaluation:
         file = self._evaluation_file(step)
         file.parent.mkdir(parents=True, exist_ok=True)
         evaluation.save(file)
@@ -423,8 +431,11 @@ def _mask_false_negatives(known: KnownPositives, mined: MinedSet) -> None:
     known.add(of.queries.rows_of(found["query_id"], "query"), of.documents.rows_of(found["doc_id"]))
 
 
-def _outcome(compared: Comparison, recipe: Recipe) -> Outcome:
+def _outcome(compared: Comparison, recipe: Recipe, diverged: bool) -> Outcome:
+    """What a round has brought; diverged: the student finds nothing any more, and training on would not mend it."""
     spec = recipe.evaluation
+    if diverged:
+        return "rolled back" if spec.on_regression == "rollback" else "stopped"
     change = compared.of(spec.decisive)
     if change.delta > 0:
         return "best"
