@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from foolsgold.calibration.logistic import DoubleArray
+from foolsgold.measures.wilson import wilson
 from foolsgold.records import BoolArray, IntArray, LongArray
 
 CONFIDENCE = 0.95  # of one-sided bounds
@@ -20,13 +21,8 @@ _RESAMPLES = 1000
 
 
 def wilson_upper(relevant: int, labels: int) -> float:
-    """Wilson's score bound, one-sided at 95 %, of the rate that `relevant` of `labels` speak of (Wilson 1927)."""
-    if labels == 0:
-        return 1.0
-    rate, z2 = relevant / labels, _Z * _Z
-    middle = rate + z2 / (2 * labels)
-    half = _Z * sqrt(rate * (1 - rate) / labels + z2 / (4 * labels**2))
-    return min(1.0, (middle + half) / (1 + z2 / labels))
+    """Wilson's score bound, one-sided at 95 %, of the rate that `relevant` of `labels` speak of."""
+    return wilson(relevant, labels, _Z)[1]
 
 
 def labels_needed(relevant: int, target: float) -> int:

@@ -1,7 +1,7 @@
 """Linear layers in bfloat16 on a CPU, whose weights are laid out once as oneDNN multiplies them. Imports torch.
 
 torch's own layers lay them out anew for each batch. This is the operator that torch's compiler emits, but needs no C++
-compiler here: all-MiniLM-L6-v2 on documents of 240 tokens takes 40 ms of one core a document, and 45 without (Zen 4).
+compiler here.
 """
 
 from __future__ import annotations
