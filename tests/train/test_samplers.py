@@ -23,7 +23,7 @@ from foolsgold.collection.texts import normalise
 from foolsgold.errors import SourceError, TrainingError
 from foolsgold.train import samplers
 from foolsgold.train.rows import TrainingRows
-from foolsgold.train.samplers import NoDuplicates, no_duplicates, topics
+from foolsgold.train.samplers import NoDuplicates, at_random, no_duplicates, topics
 
 Batches = list[list[int]]
 
@@ -341,3 +341,14 @@ def test_a_checkpoint_does_not_hold_the_rows_of_its_sampler() -> None:
 def _rows_for_pickling() -> TrainingRows:
     texts = {f"{i}": f"text {i}" for i in range(3)}
     return TrainingRows(toy.collection(texts, texts, {name: {name: 1} for name in texts}))
+
+
+def test_random_batches_are_as_few_as_can_be_whatever_the_rows_share() -> None:
+    rows = _rows([(5 * i, 0) for i in range(50)])  # all with one positive
+    made = _sampler(at_random(rows), rows.dataset, 8)
+    assert len(made) == 7
+    batches = list(made)
+    assert sorted(row for batch in batches for row in batch) == list(range(50))
+    assert {len(batch) for batch in batches} == {7, 8}
+    made.set_epoch(1)
+    assert list(made) != batches

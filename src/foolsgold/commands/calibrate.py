@@ -84,7 +84,7 @@ def calibrate(
     found = run(
         labels,
         collection,
-        recipe.with_values(values),
+        recipe,
         out=to,
         max_false_negative_rate=max_false_negative_rate,
         progress=progress,
@@ -107,9 +107,9 @@ def _what(recipe_file: Path | None, mined: Path | None, values: Mapping[str, Any
                 "--mined names a recipe and a collection; leave out --recipe, --beir, --split, --relevant-from, --limit"
             )
         found = MinedSet(mined)
-        return found.collection, Recipe.build(found.manifest["recipe"])
-    recipe = Recipe.from_yaml(recipe_file) if recipe_file else Recipe()
-    if "collection" not in values and recipe.collection is None:
+        return found.collection, Recipe.build(found.manifest["recipe"]).with_values(values)
+    recipe = (Recipe.from_yaml(recipe_file) if recipe_file else Recipe()).with_values(values)
+    if recipe.collection is None:
         raise RecipeError("nothing to calibrate on: give --mined SET, --recipe with a collection, or --beir")
     return None, recipe
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,6 +50,8 @@ def train(
             print_plan(planned)
         return
     trained = run(recipe, out=to, progress=progress)
+    if os.environ.get("RANK", "0") != "0":  # of several processes (torchrun) the first says it
+        return
     if as_json:
         print_json(summary(trained))
     else:

@@ -423,14 +423,16 @@ class Recipe(Stage):
                 )
             end = regime.to
         names = [regime.name for regime in self.schedule]
+        if "start" in names:
+            raise ValueError("schedule: start is the name of the student before training; name that regime otherwise")
         if len(set(names)) < len(names):
             raise ValueError("schedule: two regimes have one name; each needs its own")
         if self.schedule and self.student.epochs not in (None, end):
             raise ValueError(
                 f"student.epochs is {self.student.epochs:g}, but the schedule ends at epoch {end:g}; leave epochs out"
             )
-        if self.remine is not None and self.schedule and not any(regime.mines_with_student for regime in self.schedule):
-            raise ValueError("remine: no regime of the schedule mines with the student; name self among its sources")
+        if self.remine is not None and not any(regime.mines_with_student for regime in self.schedule):
+            raise ValueError("remine: no regime of a schedule mines with the student; name self among one's sources")
         return self
 
     def _repr_html_(self) -> str:

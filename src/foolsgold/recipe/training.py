@@ -12,6 +12,7 @@ from foolsgold.recipe.stage import Fraction, Stage
 MODE = re.compile(
     r"in_batch|(?P<sources>(random|bm25|dense|self)(\+(random|bm25|dense|self))*)(_ce_(?P<below>0?\.\d+))?"
 )
+MOST_NEGATIVES = 64  # a row; prompts have to be named for as many columns
 _EVERY = re.compile(r"(?P<count>\d*\.?\d+) *(?P<unit>epoch|step)s?")
 
 
@@ -49,8 +50,8 @@ class StudentSpec(Stage):
         False, description="start from the token embeddings of the model alone: trains in a minute on a CPU"
     )
     loss: Literal["mnr", "cached_mnr", "margin_mse", "kl", "memory_bank"] = "mnr"
-    temperature: Annotated[float, Field(gt=0.0)] = Field(
-        0.05, description="of similarities, in every loss; in margin_mse of cosines only"
+    temperature: Annotated[float, Field(gt=0.0)] | None = Field(
+        None, description="of similarities, in every loss; null: 0.05 for cosines, 1 for dot products"
     )
     teacher_temperature: Annotated[float, Field(gt=0.0)] = Field(1.0, description="of the teacher's logits in kl")
     contrastive_weight: Annotated[float, Field(ge=0.0)] | None = Field(
@@ -58,7 +59,7 @@ class StudentSpec(Stage):
     )
     similarity: Literal["auto", "cosine", "dot"] = Field("auto", description="auto: the retriever's")
     epochs: Annotated[float, Field(gt=0.0)] | None = Field(None, description="null: to the end of the schedule, else 1")
-    negatives: int = Field(5, ge=0, description="a row and epoch, where the schedule does not say")
+    negatives: int = Field(5, ge=0, le=MOST_NEGATIVES, description="a row and epoch, where the schedule does not say")
     batch_size: int = Field(64, ge=2, description="rows; the other rows' documents are negatives too")
     mini_batch_size: int = Field(32, ge=1, description="texts encoded at once by cached_mnr")
     gradient_accumulation: int = Field(1, ge=1, description="batches a step; negatives are not shared between them")
@@ -131,12 +132,12 @@ class RegimeSpec(Stage):
         description="sources joined by +, and a probability that the teacher must give less: bm25+dense_ce_0.3; or a "
         "mapping with the recipe's own sources, teacher, exclude, decide, select"
     )
-    n: int | None = Field(None, ge=0, description="negatives a row; null: student.negatives")
+    n: int | None = Field(None, ge=0, le=MOST_NEGATIVES, description="negatives a row; null: student.negatives")
 
     @field_validator("mode")
     @classmethod
     def _mode_is_known(cls, mode: str | dict[str, Any]) -> str | dict[str, Any]:
-        if isinstance(mode, str) and not MODE.fullmatch(mode):
+        if isinstance(mode, str) and (not (found := MODE.fullmatch(mode)) or float(found["below"] or 1) == 0):
             raise ValueError(
                 f"{mode!r} is no mode; in_batch, or random, bm25, dense, self joined by +, with _ce_0.3 after them "
                 "where a teacher is to pass only what it gives a lower probability"

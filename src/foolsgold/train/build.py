@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.sampler import BatchSamplers
-from transformers import TrainerCallback
+from transformers import TrainerCallback, set_seed
 
 from foolsgold.cache import cache_folder
 from foolsgold.collection import Collection
@@ -34,6 +33,8 @@ from foolsgold.train.student import load_student, student_spec
 from foolsgold.train.trainer import SegmentTrainer
 
 log = logging.getLogger(__name__)
+
+_TEMPERATURE = 0.05  # of cosines, as sentence-transformers has it
 
 _Encode = Callable[[ModelSpec, Role], FloatArray]
 
@@ -61,6 +62,7 @@ def build_trainer(
         texts = collection.queries if role == "query" else collection.documents
         return encode_all(described_encoder(model, store), texts, role, cache=store, progress=progress)
 
+    set_seed(recipe.training_seed % 2**32)  # adapters begin at random
     student = load_student(recipe)
     rows = TrainingRows(collection, seed=recipe.training_seed, draw=recipe.student.draw)
     loss = _loss(recipe, student, known, encode)
@@ -90,7 +92,10 @@ def _loss(
     recipe: Recipe, student: SentenceTransformer, known: KnownPositives | None, encode: _Encode
 ) -> torch.nn.Module:
     spec = recipe.student
-    common: dict[str, Any] = {"similarity": _similarity(student), "scale": 1 / spec.temperature}
+    similarity = _similarity(student)
+    # dot products are of the logits' size by themselves, as TAS-B takes them
+    temperature = spec.temperature or (_TEMPERATURE if similarity == "cosine" else 1.0)
+    common: dict[str, Any] = {"similarity": similarity, "scale": 1 / temperature}
     is_distilled = spec.loss in ("margin_mse", "kl")
     if not is_distilled or spec.contrastive_weight != 0:
         across = int(os.environ.get("WORLD_SIZE", "1")) > 1
@@ -108,8 +113,6 @@ def _loss(
         case "memory_bank":
             return MemoryBankLoss(student, size=spec.bank_size, momentum=spec.momentum, **ranking)
         case "margin_mse":
-            if common["similarity"] == "dot":
-                common["scale"] = 1.0  # dot products reach the teacher's range by themselves, as in the paper
             return MarginMSELoss(student, **common)
         case "kl":
             return ListwiseKLLoss(student, teacher_temperature=spec.teacher_temperature, **common)
@@ -130,7 +133,7 @@ def _guide(recipe: Recipe, encode: _Encode) -> Guide | None:
 def _batch_sampler(recipe: Recipe, rows: TrainingRows, encode: _Encode) -> Any:
     spec = recipe.student
     if spec.batches == "random":
-        return BatchSamplers.BATCH_SAMPLER
+        return samplers.at_random(rows)
     if spec.batches == "no_duplicates":
         return samplers.no_duplicates(rows)
     vectors = encode(recipe.retriever or student_spec(recipe), "query")

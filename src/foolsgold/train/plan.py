@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,10 +83,7 @@ def plan(
         trainer = build_trainer(
             recipe, train, None, epochs=regimes[-1].to, folder=Path(folder), cache=cache, progress=progress
         )
-        measured = min(_MEASURED, trainer.total_steps)
-        began = time.perf_counter()
-        trainer.train_to(measured, progress)
-        seconds = (time.perf_counter() - began) / measured
+        seconds = trainer.seconds_a_step(min(_MEASURED, trainer.total_steps), progress)
     parts = segments_of(recipe, trainer.steps_per_epoch)
     planned = []
     for place, (regime, mining) in enumerate(zip(regimes, recipes, strict=True)):

@@ -13,6 +13,7 @@ from foolsgold.errors import CollectionError, RecipeError
 from foolsgold.mine import with_sections
 from foolsgold.progress import Progress
 from foolsgold.recipe import CollectionSpec, ModelSpec, Recipe, RegimeSpec, steps_in
+from foolsgold.select import shares
 from foolsgold.train.curriculum import Segment, Stretch, mode_sections, segments, with_student
 
 log = logging.getLogger(__name__)
@@ -82,6 +83,11 @@ def mining_recipe(recipe: Recipe, regime: RegimeSpec, student: ModelSpec, kept: 
                 f"{where}: {regime.mode} is a probability, but the teacher gives cosines; write the mode "
                 "as a mapping with its own decide section"
             )
+        if short.below is not None and recipe.decide.calibration is not None:
+            raise RecipeError(
+                f"{where}: mode {regime.mode} has a threshold of its own, and decide.calibration sets another; leave "
+                f"one out (the mode {{sources: {{{short.sources[0]}: {{}}}}}} takes that of the calibration)"
+            )
         sections = mode_sections(short.sources, short.below, recipe.model_dump(), model)
     else:
         sections = dict(regime.mode)
@@ -99,9 +105,19 @@ def mining_recipe(recipe: Recipe, regime: RegimeSpec, student: ModelSpec, kept: 
         mining = mining.with_values({"select.per_query": n, "select.cap": max(n, mining.select.cap)})
     if kept is not None and recipe.remine is not None:
         quota = round(recipe.remine.overlap * mining.select.per_query)
-        sources = {**mining.model_dump()["sources"], _KEPT: {"kind": "run", "path": str(kept), "quota": quota}}
-        mining = with_sections(mining, {"sources": sources})
+        others = _within(mining, mining.select.per_query - quota)
+        kept_ones = {"kind": "run", "path": str(kept), "quota": quota}
+        mining = with_sections(mining, {"sources": {**others, _KEPT: kept_ones}})
     return mining
+
+
+def _within(mining: Recipe, budget: int) -> dict[str, dict[str, Any]]:
+    """The sources, with quotas scaled down to what a query's budget leaves for them."""
+    sources: dict[str, dict[str, Any]] = mining.model_dump()["sources"]
+    with_quota = [source for source in sources.values() if source["quota"] is not None]
+    for source, quota in zip(with_quota, shares([source["quota"] for source in with_quota], budget), strict=True):
+        source["quota"] = quota
+    return sources
 
 
 def held_out_parts(recipe: Recipe, given: Any, progress: Progress) -> tuple[Collection, Collection]:

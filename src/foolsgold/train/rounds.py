@@ -120,13 +120,14 @@ class _Loop:
     def __init__(self, recipe: Recipe, out: str | Path, collection: Any, progress: Progress, cache: Any) -> None:
         from foolsgold.train.student import student_spec
 
-        self._progress, self._cache = progress, cache
+        self._progress, self._cache, out = progress, cache, Path(out)
         self._collection, self._held_out = held_out_parts(recipe, collection, progress)
         self._recipe = recipe.with_values({"collection": self._collection.spec})
         self._regimes = regimes_of(recipe)
         self._student_spec = student_spec(recipe)
-        for regime in self._regimes:  # a mistake in the last regime must not show after hours
-            mining_recipe(self._recipe, regime, self._student_spec, None)
+        for regime in self._regimes:  # a mistake in the last regime, or its last mining, must not show after hours
+            kept = out / "kept.parquet" if recipe.remine is not None and regime.mines_with_student else None
+            mining_recipe(self._recipe, regime, self._student_spec, kept)
         student = fetched(locate(self._student_spec.model), with_code=self._student_spec.trust_remote_code)
         facts = {
             "recipe": self._recipe.model_dump(mode="json", by_alias=True),
@@ -143,7 +144,7 @@ class _Loop:
             },
         }
         self._version = _version_of(facts)
-        self._folder = Path(out) / self._version
+        self._folder = out / self._version
         self._facts = facts
         self._set: MinedSet | None = None  # the one opened last
 
@@ -248,7 +249,7 @@ class _Loop:
         began = time.perf_counter()
         if self._trainer.is_main:
             if self._recipe.student.static:  # what training starts from is nowhere else
-                self._trainer.model.save(str(self._folder / START))
+                self._trainer.save_student(self._folder / START)
             start = Round(
                 regime="start", mining=0, start=0, stop=0, set_version=None, negatives=0, mean_margin=None,
                 inverted=None, failed_gates=[], measures=self._evaluate(0).means, delta=None, interval=None,
@@ -266,7 +267,7 @@ class _Loop:
     def _mined_for(self, segment: Segment) -> MinedSet | None:
         """The set to train a segment on; None for in-batch negatives only."""
         regime = self._regimes[segment.regime]
-        earlier = [one for one in self._state.rounds if one.regime == regime.name]
+        earlier = [one for one in self._state.rounds[1:] if one.regime == regime.name]
         if any(one.outcome == "rolled back" for one in earlier):  # softened: the negatives that were good before
             best = self._state.best.set_version
             return None if best is None else self._open_set(best)
@@ -287,9 +288,16 @@ class _Loop:
         kept = self._kept(self._open_set(before), segment) if before is not None else None
         student = self._student_spec.model_copy(update={"model": str(self._student_folder(regime))})
         recipe = mining_recipe(self._recipe, regime, student, kept)
+        embeddings = (cache_folder() if self._cache is None else Path(self._cache)) / "embeddings"
+        stored = set(embeddings.glob("*"))
         mined = mine(self._collection, recipe, out=self._folder / "sets", progress=self._progress, cache=self._cache)
         mined.report()
-        self._forget(mined)
+        if regime.mines_with_student:  # its vectors, which no other mining will ask for
+            made = embeddings / mined.manifest["sources"]["self"]["fingerprint"]
+            if made not in stored:  # but those that were there are another's: the retriever's, that it began as
+                shutil.rmtree(made, ignore_errors=True)
+        if kept is not None:
+            kept.unlink(missing_ok=True)
         self._set = mined
         return mined
 
@@ -299,15 +307,8 @@ class _Loop:
         if regime.mines_with_student:
             shutil.rmtree(folder, ignore_errors=True)
             self._trainer.load_newest()
-            self._trainer.model.save(str(folder))
+            self._trainer.save_student(folder)
         return folder
-
-    def _forget(self, mined: MinedSet) -> None:
-        """Delete the embeddings of the student that a set was mined with: no other will ever ask for them."""
-        about = mined.manifest["sources"].get("self")
-        if about is not None:
-            cache = Path(self._cache) if self._cache is not None else cache_folder()
-            shutil.rmtree(cache / "embeddings" / about["fingerprint"], ignore_errors=True)
 
     def _kept(self, before: MinedSet, segment: Segment) -> Path | None:
         """The negatives of the set before as a run that the next mining reads, best first as they were selected."""
@@ -397,7 +398,7 @@ class _Loop:
             model = self._folder / "model"
             partial = model.with_name(".model")
             shutil.rmtree(partial, ignore_errors=True)
-            trainer.model.save(str(partial))
+            trainer.save_student(partial)
             lineage = {
                 "run": state.version,
                 "sets": state.set_versions,

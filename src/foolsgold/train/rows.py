@@ -18,6 +18,7 @@ from foolsgold.collection import Collection
 from foolsgold.errors import TrainingError
 from foolsgold.formats import Examples, examples
 from foolsgold.mined_set import MinedSet
+from foolsgold.recipe.training import MOST_NEGATIVES
 from foolsgold.records import BoolArray, Column, FloatArray, IntArray, LongArray, Scale, ranges
 from foolsgold.select import mix
 from foolsgold.train.labels import pack
@@ -25,7 +26,6 @@ from foolsgold.train.labels import pack
 Draw = Literal["uniform", "balanced"]
 
 _BINS = 10  # of margins, in the balanced draw (Hofstätter et al., 2021, section 3.2)
-_MOST = 64  # negatives a row, and so the columns that a prompt is named for
 
 _UnsignedArray = npt.NDArray[np.uint64]
 
@@ -88,8 +88,8 @@ class TrainingRows:
         Raises:
             TrainingError: the set is of another collection, or has no teacher scores to balance by.
         """
-        if not 0 <= n <= _MOST:
-            raise TrainingError(f"n is {n}; a row has from 0 to {_MOST} negatives")
+        if not 0 <= n <= MOST_NEGATIVES:
+            raise TrainingError(f"n is {n}; a row has from 0 to {MOST_NEGATIVES} negatives")
         if mined is None or n == 0:
             self._negatives = None
             return
@@ -104,7 +104,7 @@ class TrainingRows:
     def prompts(self, query_prompt: str | None, document_prompt: str | None) -> dict[str, str]:
         """Of each column that has one, for the trainer's `prompts`."""
         named = {"anchor": query_prompt, "positive": document_prompt}
-        named |= {f"negative_{i + 1}": document_prompt for i in range(_MOST)}
+        named |= {f"negative_{i + 1}": document_prompt for i in range(MOST_NEGATIVES)}
         return {column: prompt for column, prompt in named.items() if prompt}
 
     def batch(self, rows: npt.NDArray[Any]) -> dict[str, list[Any]]:

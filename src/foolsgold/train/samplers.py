@@ -40,6 +40,14 @@ def no_duplicates(rows: TrainingRows | None = None) -> Sampler:
     return _Sampler(partial(NoDuplicates, rows=rows))
 
 
+def at_random(rows: TrainingRows) -> Sampler:
+    """A `batch_sampler` of the trainer: random batches in which any rows may meet, `RandomBatches`.
+
+    rows: what the trainer's data set is of.
+    """
+    return _Sampler(partial(RandomBatches, rows=rows))
+
+
 def topics(
     rows: TrainingRows,
     query_vectors: FloatArray,
@@ -136,10 +144,14 @@ class NoDuplicates(DefaultBatchSampler):
         self._rows = rows if dataset.column_names == ["row"] else None  # an evaluation data set may have texts
         if self._rows is not None:
             self._number = np.asarray(dataset.with_format("numpy")["row"][:], dtype=np.int64)
-            self._conflicts = Conflicts.of_rows(self._rows).take(self._number)
-        else:
-            self._conflicts = Conflicts.of_texts(dataset, [*(valid_label_columns or []), "dataset_name"])
+        self._conflicts = self._conflicts_of(dataset, [*(valid_label_columns or []), "dataset_name"])
         self._starts, self._content = _plan(self._conflicts, batch_size, self._processes, drop_last)
+
+    def _conflicts_of(self, dataset: Dataset, not_texts: list[str]) -> Conflicts:
+        """Which rows must not meet; not_texts: columns to leave out in a data set that is not of `rows`."""
+        if self._rows is not None:
+            return Conflicts.of_rows(self._rows).take(self._number)
+        return Conflicts.of_texts(dataset, not_texts)
 
     def __len__(self) -> int:
         return len(self._starts) - 1
@@ -163,6 +175,14 @@ class NoDuplicates(DefaultBatchSampler):
     def _wish(self, rng: np.random.Generator) -> tuple[LongArray, LongArray]:
         """Places, int64 (n), and the rows that they should have, int64 (n), both in the order of filling."""
         return np.arange(len(self._content)), rng.permutation(len(self._content))
+
+
+class RandomBatches(NoDuplicates):
+    """Random batches in which any rows may meet; else as `NoDuplicates`."""
+
+    def _conflicts_of(self, dataset: Dataset, not_texts: list[str]) -> Conflicts:
+        del not_texts
+        return Conflicts.none(len(dataset))
 
 
 class TopicBatchSampler(NoDuplicates):
@@ -274,6 +294,13 @@ class Conflicts(NamedTuple):
         texts = np.ascontiguousarray(numbers.reshape(len(columns), -1).T)
         none = np.zeros(len(texts), dtype=np.int64)
         return cls(texts, none, none, np.empty(0, dtype=np.int32), _sharing(texts) == texts.shape[1])
+
+    @classmethod
+    def none(cls, n: int) -> Self:
+        """Of n rows that may all meet."""
+        nothing = np.zeros(n, dtype=np.int64)
+        texts = np.arange(n, dtype=np.int32)[:, np.newaxis]
+        return cls(texts, nothing, nothing, np.empty(0, dtype=np.int32), np.ones(n, dtype=np.bool_))
 
     def take(self, rows: LongArray) -> Conflicts:
         """Those of some rows."""

@@ -9,8 +9,8 @@ import numpy as np
 from foolsgold.encoding.encoders import load_encoder
 from foolsgold.encoding.names import Located, fetched, locate
 from foolsgold.encoding.torch_model import load_model
-from foolsgold.errors import MissingExtra, ModelError, RecipeError
-from foolsgold.recipe import LoraSpec, ModelSpec, Recipe
+from foolsgold.errors import ModelError, RecipeError
+from foolsgold.recipe import ModelSpec, Recipe
 from foolsgold.records import FloatArray
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ def load_student(recipe: Recipe) -> SentenceTransformer:
     if spec.similarity != "auto":
         model.similarity_fn_name = spec.similarity
     if recipe.student.lora is not None:
-        _add_adapters(model, recipe.student.lora)
+        from foolsgold.train.adapters import add_adapters
+
+        add_adapters(model, recipe.student.lora)
     return model
 
 
@@ -102,19 +104,3 @@ def _static(located: Located, spec: ModelSpec) -> Any:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors = vectors / np.maximum(np.median(lengths), _SHORTEST)  # so that one learning rate fits all
     return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=vectors)], device=spec.device)
-
-
-def _add_adapters(model: Any, lora: LoraSpec) -> None:
-    try:
-        from peft import LoraConfig, TaskType
-    except ImportError:
-        raise MissingExtra("lora", "student.lora (adapters)") from None
-    model.add_adapter(
-        LoraConfig(
-            task_type=TaskType.FEATURE_EXTRACTION,
-            r=lora.r,
-            lora_alpha=lora.alpha,
-            lora_dropout=lora.dropout,
-            target_modules=lora.target_modules,
-        )
-    )

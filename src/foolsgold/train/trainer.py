@@ -7,30 +7,36 @@ nothing that a run in one piece does not do.
 from __future__ import annotations
 
 import json
+import logging
 import math
+import os
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate.utils import broadcast_object_list
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from foolsgold.encoding.configs import own_prompt
 from foolsgold.errors import TrainingError
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe, StudentSpec
-from foolsgold.train import memory_bank
+from foolsgold.train import adapters, memory_bank
 from foolsgold.train.memory_bank import MemoryBankLoss
 from foolsgold.train.rows import TrainingRows
 
+log = logging.getLogger(__name__)
+
 _CURVE = 200  # points of the loss curve, about
+_STATE, _ARGUMENTS, _OPTIMIZER = "trainer_state.json", "training_args.bin", "optimizer.pt"
 # Files of a checkpoint, with rng_state*, that belong to the step and not to the weights.
-_OF_THE_RUN = ("scheduler.pt", "trainer_state.json", "training_args.bin")
-_OPTIMIZER = "optimizer.pt"
-_STATE = "trainer_state.json"
+_OF_THE_RUN = ("scheduler.pt", _STATE, _ARGUMENTS)
 _MADE, _PAST = ".made-", ".past-"  # before a checkpoint's name, while a roll-back puts another in its place
 _LONG = 86_400  # seconds that other processes wait while one mines
 
@@ -56,26 +62,29 @@ class SegmentTrainer:
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
         self.folder = folder
-        self._last_file = memory_bank.FILE if isinstance(loss, MemoryBankLoss) else _STATE
+        self._bank = loss.bank if isinstance(loss, MemoryBankLoss) else None
+        self._last_file = _STATE if self._bank is None else memory_bank.FILE
         self.rows = rows
         spec = recipe.student
         arguments = _arguments(spec, student, recipe.training_seed, folder)
         arguments.batch_sampler = batch_sampler
-        arguments.prompts = rows.prompts(student.prompts.get("query"), student.prompts.get("document"))
+        arguments.prompts = rows.prompts(own_prompt(student.prompts, "query"), own_prompt(student.prompts, "document"))
         self._pause = _Pause(rows, spec.checkpoint_every)
         self._trainer = _Trainer(
             model=student,
             args=arguments,
             train_dataset=rows.dataset,
             loss=loss,
-            callbacks=[self._pause, *callbacks],
+            callbacks=[*callbacks, self._pause],  # it deletes older checkpoints when the others have written theirs
         )
+        self._trainer.trains_adapters = spec.lora is not None
         self._trainer.remove_callback(PrinterCallback)  # progress and the report say it
         batches = len(self._trainer.get_train_dataloader())
         if batches == 0:
             raise TrainingError(
                 f"{len(rows):,} rows are fewer than one batch of {spec.batch_size}; set student.batch_size lower"
             )
+        self._say_if_small(batches, spec)
         self._mend()
         self.steps_per_epoch = math.ceil(batches / spec.gradient_accumulation)
         self.total_steps = max(1, round(self.steps_per_epoch * epochs))
@@ -95,6 +104,21 @@ class SegmentTrainer:
                     made.rename(now)
             for past in self.folder.glob(f"{_PAST}checkpoint-*"):
                 shutil.rmtree(past)
+        self.wait_for_everyone()
+
+    def _say_if_small(self, batches: int, spec: StudentSpec) -> None:
+        """A positive that many queries have, none of which may meet, makes many small batches of all rows."""
+        fewest = math.ceil(len(self.rows) / (spec.batch_size * self._trainer.accelerator.num_processes))
+        if batches > 2 * fewest:
+            counts = np.bincount(self.rows.positive_rows)
+            doc = self.rows.collection.documents.take_ids([int(counts.argmax())])[0]
+            log.warning(
+                "an epoch is of %s batches of about %s rows, and not of %s of %s: rows whose queries share a positive "
+                "never meet in a batch, and %s have document %s; set student.batches: random, and masks keep them from "
+                "being each other's negatives",
+                f"{batches:,}", round(len(self.rows) / batches), f"{fewest:,}", spec.batch_size, f"{counts.max():,}",
+                doc,
+            )  # fmt: skip
 
     @property
     def model(self) -> SentenceTransformer:
@@ -116,14 +140,23 @@ class SegmentTrainer:
         if newest >= step:
             self.load(newest)
             return
-        if newest == 0 and self.is_main:
-            self.model.save(str(self.checkpoint(0)))  # what a first regime that fails goes back to
+        if newest == 0 and self.is_main:  # what a first regime that fails goes back to
+            self._trainer._save(str(self.checkpoint(0)))
+            if self._bank is not None:
+                self._bank.save(self.checkpoint(0))
         self.wait_for_everyone()
         self._trainer.optimizer = self._trainer.lr_scheduler = None  # of the last call; the checkpoint has both
-        self._pause.at = step
+        self._pause.begin, self._pause.at = newest, step
         with progress.stage("train", step - newest) as self._pause.advance:
             self._trainer.train(resume_from_checkpoint=str(self.checkpoint(newest)) if newest else None)
         self.wait_for_everyone()
+
+    def seconds_a_step(self, steps: int, progress: Progress = SILENT) -> float:
+        """Train until that step is done, and say how long one took, but for the first, before which much is made."""
+        began = time.perf_counter()
+        self.train_to(steps, progress)
+        ends = self._pause.ends
+        return (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else ends[0] - began
 
     def checkpoint(self, step: int) -> Path:
         """The folder of the checkpoint at a step."""
@@ -131,7 +164,7 @@ class SegmentTrainer:
 
     def newest_step(self) -> int:
         """The step of the newest whole checkpoint, 0 if there is none."""
-        return max((step for step in self._steps() if self._is_whole(self.checkpoint(step))), default=0)
+        return max((step for step in _steps(self.folder) if self._is_whole(self.checkpoint(step))), default=0)
 
     def load_newest(self) -> None:
         """Put the weights that training goes on from into the student: those of a run that was stopped, for one."""
@@ -141,6 +174,11 @@ class SegmentTrainer:
     def load(self, step: int) -> None:
         """Put the weights of a checkpoint into the student."""
         self._trainer._load_from_checkpoint(str(self.checkpoint(step)))
+
+    def save_student(self, folder: Path) -> None:
+        """Write the student as it is now, to be opened by its folder; adapters are merged into its weights."""
+        student = adapters.merged(self.model) if self._trainer.trains_adapters else self.model
+        student.save(str(folder))
 
     def roll_back(self, step: int) -> None:
         """Make the newest checkpoint one of the weights of an older step, while the learning rate goes on falling.
@@ -168,13 +206,14 @@ class SegmentTrainer:
     def keep_only(self, steps: set[int]) -> None:
         """Delete the other checkpoints."""
         if self.is_main:
-            for step in self._steps():
+            for step in _steps(self.folder):
                 if step not in steps:
                     shutil.rmtree(self.checkpoint(step), ignore_errors=True)
 
     def losses(self) -> list[tuple[int, float]]:
-        """(step, training loss) so far, about every half percent of the run."""
-        history = self._trainer.state.log_history
+        """(step, training loss) up to the newest checkpoint, about every half percent of the run."""
+        newest = self.newest_step()
+        history = json.loads((self.checkpoint(newest) / _STATE).read_text("utf-8"))["log_history"] if newest else []
         return [(int(entry["step"]), entry["loss"]) for entry in history if "loss" in entry]
 
     def wait_for_everyone(self) -> None:
@@ -189,24 +228,50 @@ class SegmentTrainer:
             return False
         return (checkpoint / self._last_file).is_file()
 
-    def _steps(self) -> list[int]:
-        names = (path.name.removeprefix("checkpoint-") for path in self.folder.glob("checkpoint-*"))
-        return sorted(int(name) for name in names if name.isdigit())
+
+def _steps(folder: Path) -> list[int]:
+    """The steps that a folder has checkpoints of, whole or not."""
+    names = (path.name.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*"))
+    return sorted(int(name) for name in names if name.isdigit())
 
 
 class _Trainer(SentenceTransformerTrainer):
+    trains_adapters = False
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """The weights that training goes on from; of a student with adapters, those alone."""
+        if not self.trains_adapters:
+            super()._save(output_dir, state_dict)
+            return
+        assert output_dir is not None
+        folder = Path(output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        adapters.save_adapters(self.model, folder)
+        torch.save(self.args, folder / _ARGUMENTS)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        del model  # it is always the student
+        if self.trains_adapters:
+            adapters.load_adapters(self.model, Path(resume_from_checkpoint))
+        else:
+            super()._load_from_checkpoint(resume_from_checkpoint)
+
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """None: it reads the data set to describe it, and foolsgold.json describes the run."""
         del default_args_dict
 
 
 class _Pause(TrainerCallback):
-    """Ends a call of the trainer at a step, with a checkpoint, and tells the rows which epoch it is."""
+    """Ends a call of the trainer at a step, with a checkpoint, and tells the rows which epoch it is.
+
+    begin, at: the steps that a call goes on from and ends at; of the checkpoints in between the newest is enough.
+    """
 
     def __init__(self, rows: TrainingRows, checkpoint_every: int | None) -> None:
-        self.at = 0
+        self.begin = self.at = 0
         self.steps_per_epoch = 1
         self.advance: Any = None
+        self.ends: list[float] = []  # of steps, in seconds
         self._rows = rows
         self._every = checkpoint_every
 
@@ -221,11 +286,19 @@ class _Pause(TrainerCallback):
     ) -> TrainerControl:
         del args, kwargs
         self.advance(1)
+        self.ends.append(time.perf_counter())
         control.should_training_stop = state.global_step >= self.at
         control.should_save = control.should_training_stop or (
             self._every is not None and state.global_step % self._every == 0
         )
         return control
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        del control, kwargs
+        folder = Path(str(args.output_dir))
+        for step in _steps(folder) if state.is_world_process_zero else ():
+            if self.begin < step < state.global_step:
+                shutil.rmtree(folder / f"checkpoint-{step}", ignore_errors=True)
 
 
 def learning_rate(spec: StudentSpec, student: SentenceTransformer) -> float:
@@ -241,12 +314,19 @@ def _arguments(
     spec: StudentSpec, student: SentenceTransformer, seed: int, folder: Path
 ) -> SentenceTransformerTrainingArguments:
     device = student.device.type
+    if device == "cuda" and (student.device.index or 0) > 0 and int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        raise TrainingError(
+            f"student.device is {student.device}, and training takes the first GPU that it sees; set the environment "
+            f"variable CUDA_VISIBLE_DEVICES={student.device.index} and student.device: cuda"
+        )
     precision = spec.precision
     if precision == "auto":
         precision = "bfloat16" if device == "cuda" and torch.cuda.is_bf16_supported() else "float32"
     if spec.gradient_checkpointing:
         student.gradient_checkpointing_enable()
-    return SentenceTransformerTrainingArguments(
+        if spec.lora is not None and student.transformers_model is not None:
+            student.transformers_model.enable_input_require_grads()  # type: ignore[no-untyped-call]  # what is below the adapters is frozen
+    arguments = SentenceTransformerTrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=spec.batch_size,
         gradient_accumulation_steps=spec.gradient_accumulation,
@@ -265,3 +345,5 @@ def _arguments(
         ddp_timeout=_LONG,
         ddp_find_unused_parameters=False,
     )
+    arguments._n_gpu = min(arguments.n_gpu, 1)  # several train as processes (torchrun), not as threads of one
+    return arguments
