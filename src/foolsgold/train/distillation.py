@@ -50,7 +50,7 @@ class MarginMSELoss(nn.Module):
         in_batch_teacher: Callable[[Tensor, Tensor], Tensor] | None = None,
         in_batch_weight: float = 0.75,
         contrastive: MultipleNegativesRankingLoss | None = None,
-        contrastive_weight: float = 100.0,
+        contrastive_weight: float = 1000.0,
     ) -> None:
         super().__init__()
         check_similarity(similarity, scale)
@@ -112,7 +112,7 @@ class ListwiseKLLoss(nn.Module):
         scale: float = 20.0,
         teacher_temperature: float = 1.0,
         contrastive: MultipleNegativesRankingLoss | None = None,
-        contrastive_weight: float = 1.0,
+        contrastive_weight: float = 10.0,
     ) -> None:
         super().__init__()
         check_similarity(similarity, scale)
