@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import toy
 
 from foolsgold.collection import Collection
+from foolsgold.progress import Advance
 
 TOPICS = 48
 
@@ -59,3 +62,19 @@ def recipe(folder: Path, **sections: Any) -> dict[str, Any]:
         "evaluation": {"held_out": 0.25, **sections.pop("evaluation", {})},
         **sections,
     }
+
+
+class Killed:
+    """A progress that ends the process, as far as the run can tell, after so many steps of training."""
+
+    def __init__(self, after: int) -> None:
+        self._left = after
+
+    @contextmanager
+    def stage(self, name: str, total: int) -> Iterator[Advance]:
+        def advance(steps: int) -> None:
+            self._left -= steps if name == "train" else 0
+            if self._left < 0:
+                raise KeyboardInterrupt
+
+        yield advance

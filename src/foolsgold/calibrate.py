@@ -93,7 +93,7 @@ def calibrate(
     if collection is None and recipe.collection is None:
         raise CollectionError("no collection: give one, or a recipe with a `collection` section")
     loaded = load_collection(recipe.collection if collection is None else collection, progress=progress)
-    store = Path(cache) if cache is not None else cache_folder()
+    store = cache_folder(cache)
     pairs = judged_pairs(loaded) if labels is None else _labelled_pairs(Path(labels), loaded)
     for note in pairs.notes:
         log.info("%s", note)

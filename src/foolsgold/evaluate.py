@@ -75,7 +75,7 @@ def evaluate(
     if _is_sentence_transformer(model):
         name, queries, documents, about = _vectors_as_it_is(model, loaded, prompts, progress)
     else:
-        store = Path(cache) if cache is not None else cache_folder()
+        store = cache_folder(cache)
         name, queries, documents, about = _vectors_of_named(_spec(model, prompts), loaded, store, progress)
     own = itself(loaded)
     most = int(np.bincount(own >> 32).max(initial=0))  # so that as many are left as the measures look at

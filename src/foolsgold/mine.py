@@ -91,7 +91,7 @@ def mine(
     notes = [f"{loaded.name}: {note}" for note in loaded.notes]
     for note in loaded.notes:
         log.log(logging.INFO if note.startswith(CHOSEN) else logging.WARNING, "%s: %s", loaded.name, note)
-    store = Path(cache) if cache is not None else cache_folder()
+    store = cache_folder(cache)
     # opened first: a folder that cannot be written to must not cost hours of scoring
     with SetWriter(Path(out), list(recipe.sources)) as writer:
         sources = build_sources(recipe, loaded, store)

@@ -84,7 +84,7 @@ def build_signal(
         signal = TeacherSignal(teacher, recipe.teacher.scale, recipe.teacher.model, collection, cache, progress)
         signal.judge = _judge(recipe, signal.describe(), sources)
         return signal
-    if not recipe.decide.has_margin and recipe.decide.positive_percentile is None:
+    if not recipe.decide.compares:
         return NoSignal(len(collection.positive_rows))
     kinds = ("dense", "multivector", "sparse", "bm25")
     able = sorted(

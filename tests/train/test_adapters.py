@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ import toy
 from foolsgold.collection import Collection
 from foolsgold.errors import ModelError
 from foolsgold.evaluate import evaluate
-from foolsgold.progress import Advance
 from foolsgold.train import Trained, train
 
 SCHEDULE = [
@@ -57,20 +54,6 @@ def _vectors(folder: Path) -> Any:
     return SentenceTransformer(str(folder), device="cpu").encode(list(tiny_models.WORDS))
 
 
-class _Killed:
-    def __init__(self, after: int) -> None:
-        self._left = after
-
-    @contextmanager
-    def stage(self, name: str, total: int) -> Iterator[Advance]:
-        def advance(steps: int) -> None:
-            self._left -= steps if name == "train" else 0
-            if self._left < 0:
-                raise KeyboardInterrupt
-
-        yield advance
-
-
 def _train(student: Path, out: Path, **more: Any) -> Trained:
     return train(_recipe(student, **more), out, collection=_collection())
 
@@ -94,7 +77,7 @@ def test_a_student_with_adapters_becomes_a_plain_model(student: Path, tmp_path: 
 def test_a_killed_run_goes_on_with_its_adapters(student: Path, tmp_path: Path, after: int) -> None:
     whole = _train(student, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        train(_recipe(student), tmp_path / "killed", collection=_collection(), progress=_Killed(after))
+        train(_recipe(student), tmp_path / "killed", collection=_collection(), progress=small.Killed(after))
     (one,) = (tmp_path / "killed").glob(f"*/checkpoints/checkpoint-{after}")
     assert not list(one.rglob("model.safetensors"))  # what is frozen is not in every checkpoint
     gone_on = _train(student, tmp_path / "killed")

@@ -104,22 +104,6 @@ def test_another_seed_is_another_run(student: Path, tmp_path: Path) -> None:
     assert not np.array_equal(_weights(one), _weights(other))
 
 
-class _Killed:
-    """A progress that ends the process, as far as the run can tell, after so many steps of training."""
-
-    def __init__(self, after: int) -> None:
-        self._left = after
-
-    @contextmanager
-    def stage(self, name: str, total: int) -> Iterator[Advance]:
-        def advance(steps: int) -> None:
-            self._left -= steps if name == "train" else 0
-            if self._left < 0:
-                raise KeyboardInterrupt
-
-        yield advance
-
-
 @pytest.mark.parametrize("schedule", [SCHEDULE, AGAIN], ids=["curriculum", "self-mining"])
 @pytest.mark.parametrize("after", [1, 7, 13])
 def test_a_run_that_was_killed_ends_as_one_that_was_not(
@@ -131,7 +115,7 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(
     whole = _train(student, tmp_path / "whole", **sections)
     recipe = small.recipe(student, **{**sections, "student": {"checkpoint_every": 2}})
     with pytest.raises(KeyboardInterrupt):
-        train(recipe, tmp_path / "killed", collection=small.collection(), progress=_Killed(after))
+        train(recipe, tmp_path / "killed", collection=small.collection(), progress=small.Killed(after))
     killed = train(recipe, tmp_path / "killed", collection=small.collection())
     assert [one.set_version for one in killed.rounds] == [one.set_version for one in whole.rounds]
     np.testing.assert_allclose(_weights(killed), _weights(whole), rtol=0, atol=1e-6)
@@ -352,7 +336,7 @@ def test_a_kill_while_a_checkpoint_is_put_in_place_loses_none(student: Path, tmp
     with pytest.raises(KeyboardInterrupt):
         train(
             small.recipe(student, schedule=SCHEDULE), tmp_path / "killed", collection=small.collection(),
-            progress=_Killed(whole.rounds[1].stop + 1),
+            progress=small.Killed(whole.rounds[1].stop + 1),
         )  # fmt: skip
     (newest,) = (tmp_path / "killed").glob(f"*/checkpoints/checkpoint-{whole.rounds[1].stop}")
     newest.rename(newest.with_name(f".made-{newest.name}"))

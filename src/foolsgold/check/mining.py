@@ -25,8 +25,7 @@ def unfiltered(subject: Subject) -> Iterator[Fault | Unknown]:
     for way in subject.ways:
         near = near_sources(way.recipe)
         decide = way.recipe.decide
-        compares = decide.has_margin or decide.positive_percentile is not None
-        if not near or compares:
+        if not near or decide.compares:
             continue
         among = " and ".join(near)
         if way.recipe.teacher is None:
@@ -96,8 +95,7 @@ def _off_scale_thresholds(way: Way) -> Iterator[Fault]:
     if teacher is None or decide.calibration is not None:
         return
     if teacher.scale == "probability":  # outside 0 to 1 a recipe refuses them itself
-        compares = decide.has_margin or decide.positive_percentile is not None
-        if decide.negative_below == 1 and not compares:
+        if decide.negative_below == 1 and not decide.compares:
             yield Fault(way.key("decide.negative_below"), "at 1 nearly every probability is below it: all may pass")
         elif decide.negative_below == 0:
             yield Fault(way.key("decide.negative_below"), "no probability is below 0: nothing can be a negative")

@@ -53,7 +53,7 @@ def strength_of(subject: Subject, student: ModelSpec) -> Strength:
     """
     recipe = subject.recipe
     assert recipe.teacher is not None
-    cache = subject.cache or cache_folder()
+    cache = cache_folder(subject.cache)
     held_out = _held_out(subject)
     encoder = described_encoder(student, cache)
     documents = encode_all(encoder, held_out.documents, "document", cache=cache, progress=subject.progress)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,6 +38,7 @@ def train(
     """
     from foolsgold.train import plan
     from foolsgold.train import train as run
+    from foolsgold.train.launch import is_first
 
     progress = log_to_stderr(quiet)
     recipe = Recipe.from_yaml(recipe_file).with_values(assignments(assign or []))
@@ -50,7 +50,7 @@ def train(
             print_plan(planned)
         return
     trained = run(recipe, out=to, progress=progress)
-    if os.environ.get("RANK", "0") != "0":  # of several processes (torchrun) the first says it
+    if not is_first():
         return
     if as_json:
         print_json(summary(trained))

@@ -122,7 +122,7 @@ def audit_file(
         FoolsgoldError: bad input, one sentence.
     """
     name, listed = read_file(file, anchor=anchor, positive=positive, split=split, progress=progress)
-    store = Path(cache) if cache is not None else cache_folder()
+    store = cache_folder(cache)
     with TemporaryDirectory(prefix="foolsgold-") as folder:
         mined = mine_listed(
             listed, name, collections=store / "imports", out=Path(folder), teacher=teacher, scores=scores,

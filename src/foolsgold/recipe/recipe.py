@@ -244,9 +244,10 @@ class DecideSpec(Stage):
         return self
 
     @property
-    def has_margin(self) -> bool:
-        """Whether any rule compares a candidate with its query's positive."""
-        return self.relative_margin is not None or self.absolute_margin is not None
+    def compares(self) -> bool:
+        """Whether any rule compares a candidate with positives, its query's or a percentile of all."""
+        rules = (self.relative_margin, self.absolute_margin, self.positive_percentile)
+        return any(rule is not None for rule in rules)
 
 
 class JudgeSpec(Stage):

@@ -212,7 +212,7 @@ def _check_judge(judge: Calibration, recipe: Recipe, own_teacher: Any, cache: st
         teacher = load_teacher(recipe.teacher, recipe.retriever)
         judge.check_teacher(recipe.teacher.model, teacher.fingerprint, recipe.teacher.scale)
     if recipe.retriever is not None and judge.sources["retriever"] is not None:
-        store = Path(cache) if cache is not None else cache_folder()
+        store = cache_folder(cache)
         judge.check_retriever(recipe.retriever.model, described_encoder(recipe.retriever, store).fingerprint)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from foolsgold.train import samplers
 from foolsgold.train.distillation import ListwiseKLLoss, MarginMSELoss
 from foolsgold.train.guide import Guide
 from foolsgold.train.known import KnownPositives
+from foolsgold.train.launch import are_several
 from foolsgold.train.losses import CachedMultipleNegativesRankingLoss, MultipleNegativesRankingLoss
 from foolsgold.train.memory_bank import BankCheckpoint, MemoryBankLoss
 from foolsgold.train.regimes import negatives_of, regimes_of
@@ -56,7 +56,7 @@ def build_trainer(
     Raises:
         FoolsgoldError: the student cannot be loaded or trained. MissingExtra: torch or peft is not installed.
     """
-    store = Path(cache) if cache is not None else cache_folder()
+    store = cache_folder(cache)
 
     def encode(model: ModelSpec, role: Role) -> FloatArray:
         texts = collection.queries if role == "query" else collection.documents
@@ -98,9 +98,8 @@ def _loss(
     common: dict[str, Any] = {"similarity": similarity, "scale": 1 / temperature}
     is_distilled = spec.loss in ("margin_mse", "kl")
     if not is_distilled or spec.contrastive_weight != 0:
-        across = int(os.environ.get("WORLD_SIZE", "1")) > 1
         guide = _guide(recipe, encode)
-        ranking: dict[str, Any] = {**common, "known": known, "guide": guide, "gather_across_devices": across}
+        ranking: dict[str, Any] = {**common, "known": known, "guide": guide, "gather_across_devices": are_several()}
         if is_distilled:
             common["contrastive"] = MultipleNegativesRankingLoss(student, **ranking)
             if spec.contrastive_weight is not None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from foolsgold.mine import resolved
-from foolsgold.progress import SILENT, Progress
+from foolsgold.progress import SILENT, Advance, Progress
 from foolsgold.recipe import Recipe
 from foolsgold.train.regimes import (
     held_out_parts,
@@ -59,6 +61,31 @@ class Plan:
         return sum(regime.seconds for regime in self.regimes)
 
 
+class _Clock:
+    """A progress that also notes when training begins, and when each step of it ends."""
+
+    def __init__(self, shown: Progress) -> None:
+        self._shown = shown
+        self._times: list[float] = []
+
+    @contextmanager
+    def stage(self, name: str, total: int) -> Iterator[Advance]:
+        with self._shown.stage(name, total) as advance:
+            self._times.append(time.perf_counter())
+
+            def step(number: int) -> None:
+                advance(number)
+                self._times.append(time.perf_counter())
+
+            yield step
+
+    @property
+    def seconds_a_step(self) -> float:
+        """But for the first, if there are more, before which much is made."""
+        first, *ends = self._times
+        return (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else ends[0] - first
+
+
 def plan(
     recipe: Recipe | Mapping[str, Any] | str | Path,
     *,
@@ -83,7 +110,8 @@ def plan(
         trainer = build_trainer(
             recipe, train, None, epochs=regimes[-1].to, folder=Path(folder), cache=cache, progress=progress
         )
-        seconds = trainer.seconds_a_step(min(_MEASURED, trainer.total_steps), progress)
+        clock = _Clock(progress)
+        trainer.train_to(min(_MEASURED, trainer.total_steps), clock)
     parts = segments_of(recipe, trainer.steps_per_epoch)
     planned = []
     for place, (regime, mining) in enumerate(zip(regimes, recipes, strict=True)):
@@ -104,10 +132,10 @@ def plan(
                 n,
                 mines,
                 (calls[0], calls[1]) if calls else None,
-                steps * seconds * (2 + n) / 2,  # texts of a row against those of the measured steps
+                steps * clock.seconds_a_step * (2 + n) / 2,  # texts of a row against those of the measured steps
             )
         )
     return Plan(
         len(trainer.rows), len(train.queries), len(train.documents), len(held_out.queries), trainer.steps_per_epoch,
-        trainer.total_steps, seconds, planned,
+        trainer.total_steps, clock.seconds_a_step, planned,
     )  # fmt: skip

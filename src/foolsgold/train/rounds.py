@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -36,6 +35,7 @@ from foolsgold.mined_set import MinedSet
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe, RegimeSpec
 from foolsgold.train.curriculum import Segment
+from foolsgold.train.launch import is_first
 from foolsgold.train.regimes import (
     held_out_parts,
     is_in_batch,
@@ -162,7 +162,7 @@ class _Loop:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Refuse a second run in the same folder: both would write its checkpoints. Processes of one run are one."""
-        if os.environ.get("RANK", "0") != "0":
+        if not is_first():
             yield
             return
         lock = FileLock(self._folder / ".lock", timeout=0)
@@ -267,7 +267,7 @@ class _Loop:
     def _mined_for(self, segment: Segment) -> MinedSet | None:
         """The set to train a segment on; None for in-batch negatives only."""
         regime = self._regimes[segment.regime]
-        earlier = [one for one in self._state.rounds[1:] if one.regime == regime.name]
+        earlier = [one for one in self._state.rounds if one.regime == regime.name]
         if any(one.outcome == "rolled back" for one in earlier):  # softened: the negatives that were good before
             best = self._state.best.set_version
             return None if best is None else self._open_set(best)
@@ -288,7 +288,7 @@ class _Loop:
         kept = self._kept(self._open_set(before), segment) if before is not None else None
         student = self._student_spec.model_copy(update={"model": str(self._student_folder(regime))})
         recipe = mining_recipe(self._recipe, regime, student, kept)
-        embeddings = (cache_folder() if self._cache is None else Path(self._cache)) / "embeddings"
+        embeddings = cache_folder(self._cache) / "embeddings"
         stored = set(embeddings.glob("*"))
         mined = mine(self._collection, recipe, out=self._folder / "sets", progress=self._progress, cache=self._cache)
         mined.report()

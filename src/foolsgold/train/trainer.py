@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
 import shutil
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from foolsgold.errors import TrainingError
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe, StudentSpec
 from foolsgold.train import adapters, memory_bank
+from foolsgold.train.launch import are_several
 from foolsgold.train.memory_bank import MemoryBankLoss
 from foolsgold.train.rows import TrainingRows
 
@@ -151,13 +150,6 @@ class SegmentTrainer:
             self._trainer.train(resume_from_checkpoint=str(self.checkpoint(newest)) if newest else None)
         self.wait_for_everyone()
 
-    def seconds_a_step(self, steps: int, progress: Progress = SILENT) -> float:
-        """Train until that step is done, and say how long one took, but for the first, before which much is made."""
-        began = time.perf_counter()
-        self.train_to(steps, progress)
-        ends = self._pause.ends
-        return (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else ends[0] - began
-
     def checkpoint(self, step: int) -> Path:
         """The folder of the checkpoint at a step."""
         return self.folder / f"checkpoint-{step}"
@@ -271,7 +263,6 @@ class _Pause(TrainerCallback):
         self.begin = self.at = 0
         self.steps_per_epoch = 1
         self.advance: Any = None
-        self.ends: list[float] = []  # of steps, in seconds
         self._rows = rows
         self._every = checkpoint_every
 
@@ -286,7 +277,6 @@ class _Pause(TrainerCallback):
     ) -> TrainerControl:
         del args, kwargs
         self.advance(1)
-        self.ends.append(time.perf_counter())
         control.should_training_stop = state.global_step >= self.at
         control.should_save = control.should_training_stop or (
             self._every is not None and state.global_step % self._every == 0
@@ -314,7 +304,7 @@ def _arguments(
     spec: StudentSpec, student: SentenceTransformer, seed: int, folder: Path
 ) -> SentenceTransformerTrainingArguments:
     device = student.device.type
-    if device == "cuda" and (student.device.index or 0) > 0 and int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if device == "cuda" and (student.device.index or 0) > 0 and not are_several():
         raise TrainingError(
             f"student.device is {student.device}, and training takes the first GPU that it sees; set the environment "
             f"variable CUDA_VISIBLE_DEVICES={student.device.index} and student.device: cuda"
