@@ -41,7 +41,17 @@ def _regimes(epochs: int) -> dict[str, dict[str, Any]]:
     def whole(mode: Any, **more: Any) -> dict[str, Any]:
         return {"schedule": [{"name": "all", "from": 0, "to": epochs, "mode": mode, "n": 5}], **more}
 
-    third = epochs / 4
+    quarter = epochs / 4
+
+    def self_mining(below: str) -> dict[str, Any]:
+        return {
+            "schedule": [
+                {"name": "warmup", "from": 0, "to": quarter, "mode": f"dense{below}", "n": 5},
+                {"name": "own", "from": quarter, "to": epochs, "mode": f"self{below}", "n": 5},
+            ],
+            "remine": {"every": f"{max(1, epochs // 3)} epochs", "overlap": 0.5},
+        }
+
     return {
         "in-batch only": whole("in_batch"),
         "dense, undenoised": whole("dense"),
@@ -58,18 +68,13 @@ def _regimes(epochs: int) -> dict[str, dict[str, Any]]:
         "memory bank": whole("dense_ce_0.3", student={"loss": "memory_bank", "bank_size": 4096, "momentum": 0.99}),
         "curriculum": {
             "schedule": [
-                {"name": "warmup", "from": 0, "to": third, "mode": "bm25", "n": 5},
-                {"name": "medium", "from": third, "to": 2 * third, "mode": "dense_ce_0.5", "n": 5},
-                {"name": "hard", "from": 2 * third, "to": epochs, "mode": "dense_ce_0.3", "n": 7},
+                {"name": "warmup", "from": 0, "to": quarter, "mode": "bm25", "n": 5},
+                {"name": "medium", "from": quarter, "to": 2 * quarter, "mode": "dense_ce_0.5", "n": 5},
+                {"name": "hard", "from": 2 * quarter, "to": epochs, "mode": "dense_ce_0.3", "n": 7},
             ]
         },
-        "self-mining": {
-            "schedule": [
-                {"name": "warmup", "from": 0, "to": third, "mode": "dense_ce_0.3", "n": 5},
-                {"name": "own", "from": third, "to": epochs, "mode": "self_ce_0.3", "n": 5},
-            ],
-            "remine": {"every": f"{max(1, epochs // 3)} epochs", "overlap": 0.5},
-        },
+        "self-mining, undenoised": self_mining(""),
+        "self-mining": self_mining("_ce_0.3"),
     }
 
 

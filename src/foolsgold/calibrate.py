@@ -38,6 +38,7 @@ from foolsgold.teachers.protocol import Teacher
 log = logging.getLogger(__name__)
 
 FEWEST = 10  # labels of each kind; with fewer a fit would follow single pairs
+_HEEDED = ("collection", "retriever", "teacher", "sources", "seed")  # and decide.positive_reference
 
 
 def calibrate(
@@ -63,7 +64,7 @@ def calibrate(
         max_false_negative_rate: the share of relevant pairs that negatives may have, above 0; the threshold keeps
             Wilson's upper bound (one-sided, 95 %) of it.
         teacher: in place of the recipe's: a model's name, its settings, or any object with `score(pairs)` and `scale`.
-        progress, cache, sections: as `mine` takes them.
+        progress, cache, sections: as `mine` takes them; of sections, those that scores depend on (`check_heeded`).
 
     Raises:
         CollectionError: labels that cannot be used, each with its line.
@@ -73,6 +74,7 @@ def calibrate(
         raise RecipeError(f"max_false_negative_rate is {max_false_negative_rate}; it is a share above 0 and below 1")
     if out is not None and labels is not None and Path(out).resolve() == Path(labels).resolve():
         raise RecipeError(f"{out}: the calibration would be written over the labels; name another file")
+    check_heeded(sections)
     own_teacher = None
     if isinstance(teacher, str | Mapping):
         sections["teacher"] = teacher
@@ -103,6 +105,22 @@ def calibrate(
     if out is not None:
         found.save(Path(out))
     return found
+
+
+def check_heeded(values: Mapping[str, Any]) -> None:
+    """Refuse to change what a calibration does not depend on. values: of a recipe, by section or dotted field.
+
+    Raises:
+        RecipeError: one of them is what a recipe does with candidates once they are scored, or how it trains.
+    """
+    for field, value in values.items():
+        section, _, rest = field.partition(".")
+        fields = {rest} if rest else set(value) if isinstance(value, Mapping) else {""}
+        if section not in _HEEDED and not (section == "decide" and fields <= {"positive_reference"}):
+            raise RecipeError(
+                f"{field}: a calibration does not depend on it; leave it out. What it can change is "
+                f"{', '.join(_HEEDED)} and decide.positive_reference"
+            )
 
 
 @dataclass(frozen=True)

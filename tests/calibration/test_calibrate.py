@@ -210,13 +210,24 @@ def test_a_recipe_without_a_teacher_is_refused(tmp_path: Path) -> None:
         calibrate(_labels(tmp_path / "labels.tsv"), _collection(), {"teacher": None}, out=None)
 
 
-PROGRAM = """
-from foolsgold import cli
-from foolsgold.commands.calibrate import calibrate
-if not any(command.callback is calibrate for command in cli.app.registered_commands):
-    cli.app.command()(calibrate)
-cli.main()
-"""
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"decide": {"negative_below": 0.3}}, "decide"),
+        ({"decide": {"positive_reference": "max", "margin": 0.1}}, "decide"),
+        ({"select": {"per_query": 3}}, "select"),
+        ({"relabel": True}, "relabel"),
+    ],
+)
+def test_what_a_calibration_does_not_depend_on_is_refused(tmp_path: Path, change: dict[str, Any], field: str) -> None:
+    with pytest.raises(RecipeError, match=f"^{field}: a calibration does not depend on it; leave it out"):
+        _calibrate(tmp_path, **change)
+
+
+def test_the_reference_that_gaps_are_measured_from_can_be_changed(tmp_path: Path) -> None:
+    assert _calibrate(tmp_path, decide={"positive_reference": "max"}).labels["pairs"] == 12 * 19
+
+
 TEACHER = '''
 def score(pairs):
     """The number at the end of each document, as a probability."""
@@ -244,7 +255,10 @@ def test_the_command_writes_and_names_what_is_wrong(tmp_path: Path) -> None:
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", PROGRAM, "calibrate", *arguments], cwd=tmp_path, text=True, capture_output=True
+            [sys.executable, "-m", "foolsgold.cli", "calibrate", *arguments],
+            cwd=tmp_path,
+            text=True,
+            capture_output=True,
         )
 
     done = run("labels.tsv", "--recipe", "recipe.yaml", "--quiet", "--json")
@@ -261,6 +275,9 @@ def test_the_command_writes_and_names_what_is_wrong(tmp_path: Path) -> None:
     wrong = run("labels.tsv", "--recipe", "recipe.yaml", "--set", "sources.bm25.depth=0", "--quiet")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "sources.bm25.depth" in wrong.stderr
+    wrong = run("labels.tsv", "--recipe", "recipe.yaml", "--set", "decide.negative_below=0.3", "--quiet")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "decide.negative_below: a calibration does not depend on it" in wrong.stderr
     wrong = run("labels.tsv", "--recipe", "recipe.yaml", "--limit", "1", "--quiet")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "q1" in wrong.stderr

@@ -64,6 +64,7 @@ def calibrate(
     `foolsgold calibrate --beir data/judged --split dev --relevant-from 2 --retriever org/model --teacher org/model`
     """
     from foolsgold.calibrate import calibrate as run
+    from foolsgold.calibrate import check_heeded
     from foolsgold.calibration.plot import save_plot
 
     progress = log_to_stderr(quiet)
@@ -80,6 +81,7 @@ def calibrate(
         "teacher": teacher and {"model": teacher},
     }
     values = {field: value for field, value in given.items() if value is not None} | assignments(assign or [])
+    check_heeded(values)
     collection, recipe = _what(recipe_file, mined, values)
     found = run(
         labels,
