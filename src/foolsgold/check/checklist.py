@@ -68,9 +68,9 @@ def checklist(
     return [
         _teacher(main, sets),
         _threshold(main, sets),
-        _mix(sets),
+        _mix(main, sets),
         _curriculum(main),
-        _margins(sets),
+        _margins(main, sets),
         _batch_size(main),
         _evaluations(main),
         _versions(main),
@@ -79,7 +79,7 @@ def checklist(
 
 def _teacher(main: Subject, sets: list[Subject]) -> Answer:
     question = "A teacher is picked"
-    evidence, with_teacher = [], 0
+    evidence, with_teacher = _of_best(main, sets), 0
     for subject in sets:
         assert subject.mined is not None
         teacher = subject.mined.manifest["teacher"]
@@ -99,7 +99,22 @@ def _teacher(main: Subject, sets: list[Subject]) -> Answer:
     if strength is not None and not isinstance(strength, str):
         (evidence if strength.change.delta > 0 else against).append(str(strength))
     said: Said = "no" if against or not with_teacher else "yes"
-    return Answer(question, said, (*evidence, *against), "name a `teacher`, such as a cross-encoder, and mine again")
+    to_do = "name a `teacher`, such as a cross-encoder, and mine again"
+    if main.run is not None and sets and not with_teacher and main.recipe.teacher is not None:
+        to_do = "see why no regime with a teacher made the model better, or leave out those without"
+    return Answer(question, said, (*evidence, *against), to_do)
+
+
+def _of_best(main: Subject, sets: list[Subject]) -> list[str]:
+    """Which sets are meant, where a run mined more of them than its best model was trained on."""
+    if main.run is None or not main.run.state.rounds:
+        return []
+    rounds = main.run.state.rounds
+    mined = {one.set_version for one in rounds if one.set_version is not None}
+    if len(mined) <= len(sets):
+        return []
+    best = main.run.state.best
+    return [f"of the run's {len(mined)} sets the best model, {best.regime} after step {best.stop:,}, saw {len(sets)}"]
 
 
 def _threshold(main: Subject, sets: list[Subject]) -> Answer:
@@ -120,7 +135,7 @@ def _threshold(main: Subject, sets: list[Subject]) -> Answer:
     return Answer(question, "unknown" if unknown else "no", evidence if found else (limits, "no labelled pairs"), to_do)
 
 
-def _mix(sets: list[Subject]) -> Answer:
+def _mix(main: Subject, sets: list[Subject]) -> Answer:
     question = "The mix of sources is balanced, and the cap is enforced"
     to_do = f"name a second source, give it a quota, and keep select.per_query and select.cap at {HARD_CAP} or less"
     if not sets:
@@ -135,6 +150,7 @@ def _mix(sets: list[Subject]) -> Answer:
     shares = ", ".join(f"{name} {count / total:.0%} ({count:,})" for name, count in given.most_common())
     balanced = 0 < max(given.values(), default=0) <= MOST_OF_ONE * total
     evidence = (
+        *_of_best(main, sets),
         f"{shares}; balanced is at most {MOST_OF_ONE:.0%} of one",
         f"at most {most} negatives a query (limit {HARD_CAP})",
     )
@@ -158,12 +174,12 @@ def _curriculum(main: Subject) -> Answer:
     return Answer(question, said, (f"{epochs:g} epochs: {plan}", *faults), to_do)
 
 
-def _margins(sets: list[Subject]) -> Answer:
+def _margins(main: Subject, sets: list[Subject]) -> Answer:
     question = "The distribution of margins is plotted"
     to_do = "mine with a teacher, then `foolsgold audit SET --report`, and look at margins.png"
     if not sets:
         return Answer(question, "unknown", ("no set is here",), to_do)
-    evidence, plotted, scored = [], 0, 0
+    evidence, plotted, scored = _of_best(main, sets), 0, 0
     for subject in sets:
         assert subject.mined is not None
         assert subject.audit is not None

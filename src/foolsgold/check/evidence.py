@@ -13,6 +13,7 @@ from foolsgold.check.rule import Fault, Unknown
 from foolsgold.check.subject import Subject, other_split, record_of
 from foolsgold.collection import Collection
 from foolsgold.errors import FoolsgoldError
+from foolsgold.train.run import RunState
 
 if TYPE_CHECKING:
     from foolsgold.check.strength import Strength
@@ -169,6 +170,8 @@ def unaudited(subject: Subject) -> Iterator[Fault | Unknown]:
     """FG019: nobody has looked, or will look, at how far the teacher holds the negatives from their positives."""
     if subject.audit is not None:
         if subject.audit.margins is None:
+            if subject.run is not None and subject.recipe.teacher is None and _mines_with_teacher(subject.run.state):
+                return  # a regime without a teacher, as the first steps of a curriculum are
             yield Fault("negatives.parquet", f"none of the {subject.audit.negatives:,} negatives has a margin")
             return
     elif subject.recipe.teacher is None:
@@ -177,6 +180,11 @@ def unaudited(subject: Subject) -> Iterator[Fault | Unknown]:
     limits = subject.recipe.audit
     if all(getattr(limits, name) is None for name in _MARGIN_GATES):
         yield Fault("audit", f"the gates on margins, {' and '.join(_MARGIN_GATES)}, are off")
+
+
+def _mines_with_teacher(state: RunState) -> bool:
+    """Whether another set of a run has margins."""
+    return any(one.mean_margin is not None for one in state.rounds)
 
 
 def stale_set(subject: Subject) -> Iterator[Fault | Unknown]:

@@ -130,8 +130,8 @@ def _audit_file(
     else:
         out.print(_told(measured))
         if report_to is not None:
-            out.print(f"written to {report_to}", markup=False)
-        out.print(_next(measured, teacher), markup=False)
+            out.print(f"written to {report_to}")
+        out.print(_next(measured, teacher))
     _hold(path, measured.failed + (measured.warned if strict else ()))
 
 

@@ -96,7 +96,7 @@ def calibrate(
         print_json({"path": str(to), "plot": str(plot)} | found.to_json())
         return
     _print(found)
-    out.print(f"written to {to} and {plot}", markup=False)
+    out.print(f"written to {to} and {plot}")
 
 
 def _what(recipe_file: Path | None, mined: Path | None, values: Mapping[str, Any]) -> tuple[Any, Recipe]:
@@ -162,4 +162,4 @@ def _print(found: Calibration) -> None:
     if best.auc - found.teacher_auc < _BETTER:
         out.print("The combined judge is no better than the teacher alone: its signals tell nothing more here.")
     for note in found.notes:
-        out.print(note, markup=False)
+        out.print(note)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from foolsgold.commands.console import Assign, Json, Quiet, assignments, log_to_stderr, out, print_json
+from foolsgold.commands.console import Assign, Json, Quiet, assignments, count, log_to_stderr, out, print_json
 from foolsgold.errors import FoolsgoldError, GateFailed
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def check(
         if as_json:
             print_json(rule.to_json())
         else:
-            out.print(str(rule), markup=False)
+            out.print(str(rule))
         return
     if path is None:
         raise FoolsgoldError("nothing to check: name a recipe, a mined set, a run or a model, or --explain CODE")
@@ -71,15 +71,11 @@ def check(
         _print(found, verbose)
     if found.errors:
         codes = ", ".join(dict.fromkeys(finding.code for finding in found.errors))
-        raise GateFailed(f"{path}: {_count(len(found.errors), 'error')} ({codes})")
+        raise GateFailed(f"{path}: {count(len(found.errors), 'error')} ({codes})")
 
 
 def _codes(given: str | None) -> tuple[str, ...]:
     return tuple(code for part in (given or "").split(",") if (code := part.strip()))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _print(found: Findings, verbose: bool) -> None:
@@ -89,7 +85,7 @@ def _print(found: Findings, verbose: bool) -> None:
         out.print(Text(f"    {finding.fix}", "dim"))
     for one in found.unchecked if verbose else ():
         out.print(Text(str(one), "dim"))
-    counts = f"{_count(len(found.errors), 'error')}, {_count(len(found.warnings), 'warning')}"
+    counts = f"{count(len(found.errors), 'error')}, {count(len(found.warnings), 'warning')}"
     counts += f", {len(found.unchecked)} not checked"
     out.print(counts + (" (--verbose says why)" if found.unchecked and not verbose else ""))
 

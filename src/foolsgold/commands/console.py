@@ -18,8 +18,9 @@ from foolsgold.errors import FoolsgoldError, RecipeError
 from foolsgold.progress import SILENT, Bars, Progress
 from foolsgold.recipe import read_yaml
 
-out = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
-err = Console(stderr=True, highlight=False)
+# a name or a text may hold what rich takes for markup
+out = Console(soft_wrap=not sys.stdout.isatty(), highlight=False, markup=False)
+err = Console(stderr=True, highlight=False, markup=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars and no notes; warnings stay.")]
@@ -60,6 +61,14 @@ def log_to_stderr(quiet: bool) -> Progress:
     return SILENT if quiet else Bars(err)
 
 
+def print_wide(renderable: Any, width: int) -> None:
+    """A table or tree in lines of up to so many characters: a terminal breaks them, and a file keeps them whole.
+
+    As wide as the terminal it would be all dots, and rich cuts off what is beyond the 80 columns that it gives a file.
+    """
+    Console(file=out.file, width=max(out.width, width), highlight=False, markup=False).print(renderable)
+
+
 def check_writable(folder: Path, option: str) -> None:
     """Make a folder and write into it, before work is done whose result would be lost.
 
@@ -72,6 +81,11 @@ def check_writable(folder: Path, option: str) -> None:
             pass
     except OSError as error:
         raise FoolsgoldError(f"{option} {folder}: cannot be written ({error.strerror}); name another") from None
+
+
+def count(number: int, what: str) -> str:
+    """As in: 1 round, 2 rounds."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def print_json(value: Any) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from foolsgold.commands.console import Json, Quiet, assignments, log_to_stderr, out, print_json
+from foolsgold.encoding.names import locate
 from foolsgold.errors import EvaluationError, GateFailed
+from foolsgold.recipe import CollectionSpec
 
 if TYPE_CHECKING:
     from foolsgold.collection import Collection
@@ -54,10 +55,11 @@ def evaluate(
 ) -> None:
     """Measure retrievers by a collection's judgements: each query searches the whole corpus, exactly.
 
+    Without a collection it is the one that a model of `foolsgold train` was trained on, with the judgements of --split.
     With a baseline every difference has a 95 % bootstrap interval and the p-value of a paired randomisation test.
 
     Examples: `foolsgold evaluate org/model --collection beir:data/scifact --out before.parquet` or
-    `foolsgold evaluate runs/RUN/model --collection beir:data/scifact --baseline before.parquet`
+    `foolsgold evaluate runs/RUN/model --baseline before.parquet`
     """
     from foolsgold.collection import load_collection
     from foolsgold.evaluate import evaluate as run
@@ -73,11 +75,16 @@ def evaluate(
     if strict and baseline is None:
         raise EvaluationError("--strict holds a model against a baseline; name one with --baseline")
 
+    named = [name for name in (*models, baseline) if name is not None and not name.endswith(_SAVED)]
+    for name in named:  # none is run before all are known to be there
+        _check_there(name)
+
     @cache
     def loaded() -> Collection:
-        if collection is None:
+        spec = collection or next(filter(None, map(_trained_on, named)), None)
+        if spec is None:
             raise EvaluationError("nothing to evaluate on: name a collection, as in --collection beir:data/scifact")
-        return load_collection(collection, split=split, relevant_from=relevant_from, limit=limit, progress=progress)
+        return load_collection(spec, split=split, relevant_from=relevant_from, limit=limit, progress=progress)
 
     def evaluated(model: str) -> Evaluation:
         if model.endswith(_SAVED):
@@ -100,9 +107,9 @@ def evaluate(
     else:
         out.print(_table([*found, *([] if before is None else [before])]))
         for comparison in compared:
-            out.print(f"\n{comparison}", markup=False)
+            out.print(f"\n{comparison}")
         if to is not None:
-            out.print(f"written to {to}", markup=False)
+            out.print(f"written to {to}")
     if strict:
         decisive = next(iter(found[0].values))
         worse = [one for one in compared if one.is_significant_drop(decisive)]
@@ -111,12 +118,34 @@ def evaluate(
             raise GateFailed(f"{decisive} is significantly worse than {worse[0].baseline}'s: {', '.join(told)}")
 
 
+def _check_there(name: str) -> None:
+    """Refuse a run's folder, or the model of a run that has not finished, with what to name instead."""
+    folder = Path(name)
+    if (folder / "run.json").is_file():
+        raise EvaluationError(f"{name}: is a run of training; name the model in it, {folder / 'model'}")
+    if not folder.exists() and (folder.parent / "run.json").is_file():
+        raise EvaluationError(
+            f"{name}: is not there; the run in {folder.parent} has not finished, and the command that began it goes on"
+        )
+    locate(name)
+
+
+def _trained_on(name: str) -> CollectionSpec | None:
+    """The collection that a model of a run was trained on, all its queries, as the model's record has it."""
+    from foolsgold.check.subject import record_of
+
+    folder = locate(name).folder
+    record = record_of(folder) if folder is not None else None
+    spec = record["recipe"]["collection"] if record else None
+    return spec and CollectionSpec.model_validate(spec).model_copy(update={"part": None, "limit": None})
+
+
 def _table(found: list[Evaluation]) -> Table:
     """A row a model. Measures that only some have, as a file may, are left empty in the others."""
     names = list(dict.fromkeys(name for one in found for name in one.values))
     on = [f"{one.collection}, {len(one.query_ids):,} queries" for one in found]
     is_one = len(set(on)) == 1  # as nearly always, and then the names of models have its room
-    table = Table(box=None, padding=(0, 2, 0, 0), title=escape(on[0]) if is_one else None, title_justify="left")
+    table = Table(box=None, padding=(0, 2, 0, 0), title=on[0] if is_one else None, title_justify="left")
     for name in ("model", *(() if is_one else ("collection",))):
         table.add_column(name, overflow="fold")
     for name in names:
@@ -124,5 +153,5 @@ def _table(found: list[Evaluation]) -> Table:
     for one, where in zip(found, on, strict=True):
         means: dict[str, Any] = one.means
         values = (f"{means[name]:.4f}" if name in means else "" for name in names)
-        table.add_row(*map(escape, (one.model, *(() if is_one else (where,)))), *values)
+        table.add_row(one.model, *(() if is_one else (where,)), *values)
     return table

@@ -46,7 +46,7 @@ def explain(
         return
     for name, text in texts.items():
         out.print(Text.assemble((f"{name}: ", "bold"), text))
-    out.print(str(story), markup=False)
+    out.print(str(story))
     for version, said in before.items():
         out.print(Text.assemble((f"In the set before, {version}: ", "bold"), said))
 
@@ -67,7 +67,7 @@ def diff(
     if as_json:
         print_json(change.to_json())
         return
-    out.print(str(change), markup=False)
+    out.print(str(change))
     _print_examples(change, *sets)
 
 
@@ -107,10 +107,10 @@ def _print_examples(change: Diff, before: MinedSet, after: MinedSet) -> None:
         score = pc.coalesce(rows["teacher_score_after"], rows["teacher_score_before"]).fill_null(float("-inf"))
         for row in rows.take(pc.sort_indices(score, sort_keys=[("", "descending")])[:_EXAMPLES]).to_pylist():
             out.print(Text.assemble((f"{name}: ", "bold"), f"{_said(row, 'before')} -> {_said(row, 'after')}"))
-            for kind, name in (("query", "query_id"), ("document", "doc_id")):
-                texts = (_find(c.queries if kind == "query" else c.documents, row[name]) for c in collections)
+            for kind, key in (("query", "query_id"), ("document", "doc_id")):
+                texts = (_find(c.queries if kind == "query" else c.documents, row[key]) for c in collections)
                 text = next((text for text in texts if text is not None), "")
-                out.print(Text.assemble((f"  {kind} {row[name]}: ", "dim"), _short(text)))
+                out.print(Text.assemble((f"  {kind} {row[key]}: ", "dim"), _short(text)))
 
 
 def _short(text: str) -> str:

@@ -71,4 +71,4 @@ def export(
     if as_json:
         print_json({"to": to} | written)
     else:
-        out.print(f"{written['rows']:,} rows {said}", markup=False)
+        out.print(f"{written['rows']:,} rows {said}")

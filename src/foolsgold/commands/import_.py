@@ -62,4 +62,4 @@ def import_(
         return
     out.print(show.funnel(mined))
     out.print(show.gates(mined))
-    out.print(f"written to {mined.path}", markup=False)
+    out.print(f"written to {mined.path}")

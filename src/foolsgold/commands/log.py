@@ -9,10 +9,12 @@ import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from foolsgold.commands.console import Json, out, print_json
+from foolsgold.commands.console import Json, count, out, print_json, print_wide
 
 if TYPE_CHECKING:
     from foolsgold.lineage import Node
+
+_WIDTH = 1000  # characters of a line in a file or pipe
 
 
 def log(
@@ -34,7 +36,7 @@ def log(
     for node in nodes:
         tree = Tree(_line(node))
         _grow(tree, node)
-        out.print(tree)
+        print_wide(tree, 0 if out.is_terminal else _WIDTH)  # a tree breaks its own lines, at a terminal's width
 
 
 def _grow(tree: Tree, node: Node) -> None:
@@ -44,11 +46,11 @@ def _grow(tree: Tree, node: Node) -> None:
 
 def _line(node: Node) -> Text:
     facts, said = node.facts, []
+    if facts.get("finished") is False:
+        said.append(f"not finished, {count(facts['rounds'], 'round')} done")
     if "value" in facts:
         change = facts["value"] - facts["before"]
         said.append(f"{facts['measure']} {facts['value']:.4f} ({change:+.4f}) after {facts['steps']:,} steps")
-    if facts.get("finished") is False:
-        said.append(f"not finished, {facts['rounds']} rounds done")
     if facts.get("regimes"):
         said.append(", ".join(facts["regimes"]))
     if "negatives" in facts:

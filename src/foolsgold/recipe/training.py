@@ -58,6 +58,9 @@ class StudentSpec(Stage):
         None, description="of mnr's loss over the batch beside margin_mse and kl; null: what that loss takes; 0: none"
     )
     similarity: Literal["auto", "cosine", "dot"] = Field("auto", description="auto: the retriever's")
+    pooling: Literal["auto", "cls", "mean"] = Field(
+        "auto", description="auto: the model's own; only for models that do not say, and then the retriever's"
+    )
     epochs: Annotated[float, Field(gt=0.0)] | None = Field(None, description="null: to the end of the schedule, else 1")
     negatives: int = Field(5, ge=0, le=MOST_NEGATIVES, description="a row and epoch, where the schedule does not say")
     batch_size: int = Field(64, ge=2, description="rows; the other rows' documents are negatives too")
@@ -146,8 +149,8 @@ class RegimeSpec(Stage):
             known := {"sources", "teacher", "decide", "select", "exclude"}
         ):
             raise ValueError(f"{', '.join(mode.keys() - known)}: a mode has only {', '.join(sorted(known))}")
-        sources = mode.get("sources") if isinstance(mode, dict) else None
-        if sources is not None and not (
+        sources = mode.get("sources") if isinstance(mode, dict) else {}
+        if (isinstance(mode, dict) and "sources" in mode) and not (
             isinstance(sources, dict) and all(spec is None or isinstance(spec, dict) for spec in sources.values())
         ):
             raise ValueError(f"sources is {sources!r}; write each with its settings, as {{bm25: {{depth: 50}}}}")

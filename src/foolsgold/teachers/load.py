@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from foolsgold.encoding.configs import read_json
-from foolsgold.encoding.names import Located, locate
+from foolsgold.encoding.names import Located, fetched, locate
 from foolsgold.encoding.onnx import OnnxModel
 from foolsgold.errors import ModelError
 from foolsgold.recipe import ModelSpec, TeacherSpec
@@ -29,7 +29,7 @@ def load_teacher(spec: TeacherSpec, retriever: ModelSpec | None = None) -> Teach
         from foolsgold.teachers.on_ray import RayTeacher
 
         return RayTeacher(spec, retriever)
-    if spec.kind == "callable" or (spec.kind == "auto" and _names_a_function(spec.model)):
+    if _is_function(spec):
         from foolsgold.teachers.callable import CallableTeacher
 
         return CallableTeacher(spec)
@@ -40,8 +40,24 @@ def load_teacher(spec: TeacherSpec, retriever: ModelSpec | None = None) -> Teach
     return kind.load(located, spec, retriever)
 
 
-def _names_a_function(name: str) -> bool:
-    module, _, function = name.partition(":")
+def find_teacher(spec: TeacherSpec) -> None:
+    """See that a teacher is there, its function or the files of its model, without loading it.
+
+    Raises:
+        ModelError, RecipeError, MissingExtra: as `load_teacher`.
+    """
+    if _is_function(spec):
+        from foolsgold.teachers.callable import CallableTeacher
+
+        CallableTeacher(spec)
+    else:
+        fetched(locate(spec.model), with_code=spec.trust_remote_code)
+
+
+def _is_function(spec: TeacherSpec) -> bool:
+    if spec.kind != "auto":
+        return spec.kind == "callable"
+    module, _, function = spec.model.partition(":")
     return module != "package" and all(part.isidentifier() for part in (*module.split("."), *function.split(".")))
 
 

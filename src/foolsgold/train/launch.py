@@ -1,8 +1,25 @@
-"""What torchrun says of the processes that train together, before any of them has met the others."""
+"""What is known before training begins: the libraries it needs, and the processes that torchrun has begun."""
 
 from __future__ import annotations
 
 import os
+from importlib.metadata import PackageNotFoundError, version
+
+from foolsgold.errors import MissingExtra
+
+LIBRARIES = ("foolsgold", "numpy", "torch", "transformers", "sentence-transformers")
+
+
+def libraries() -> dict[str, str]:
+    """The versions of what training is done with.
+
+    Raises:
+        MissingExtra: one of them is not installed.
+    """
+    try:
+        return {name: version(name) for name in LIBRARIES}
+    except PackageNotFoundError:
+        raise MissingExtra("torch", "training") from None
 
 
 def is_first() -> bool:

@@ -13,7 +13,9 @@ from typing import Any
 from foolsgold.mine import resolved
 from foolsgold.progress import SILENT, Advance, Progress
 from foolsgold.recipe import Recipe
+from foolsgold.train.launch import libraries
 from foolsgold.train.regimes import (
+    check_there,
     held_out_parts,
     is_in_batch,
     mining_recipe,
@@ -99,6 +101,7 @@ def plan(
     Raises:
         FoolsgoldError: as `train`.
     """
+    libraries()
     from foolsgold.train.build import build_trainer
     from foolsgold.train.student import student_spec
 
@@ -106,6 +109,9 @@ def plan(
     train, held_out = held_out_parts(recipe, collection, progress)
     regimes = regimes_of(recipe)
     recipes = [mining_recipe(recipe, regime, student_spec(recipe), None) for regime in regimes]
+    for regime, mining in zip(regimes, recipes, strict=True):
+        if not is_in_batch(regime, recipe):
+            check_there(mining, train)
     with tempfile.TemporaryDirectory() as folder:
         trainer = build_trainer(
             recipe, train, None, epochs=regimes[-1].to, folder=Path(folder), cache=cache, progress=progress
@@ -122,7 +128,7 @@ def plan(
         calls = None
         if mines and mining.teacher is not None:
             depth = sum(spec.depth for spec in mining.sources.values())
-            each = (mining.select.per_query, depth)
+            each = (min(mining.select.per_query, depth), depth)
             calls = tuple(mines * len(train.queries) * least + len(train.positive_rows) for least in each)
         planned.append(
             PlannedRegime(

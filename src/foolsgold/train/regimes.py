@@ -8,18 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from foolsgold import calibration
 from foolsgold.collection import Collection, load_collection
+from foolsgold.encoding.names import fetched, locate
 from foolsgold.errors import CollectionError, RecipeError
 from foolsgold.mine import with_sections
 from foolsgold.progress import Progress
 from foolsgold.recipe import CollectionSpec, ModelSpec, Recipe, RegimeSpec, steps_in
 from foolsgold.select import shares
+from foolsgold.sources.run import RunSource
 from foolsgold.train.curriculum import Segment, Stretch, mode_sections, segments, with_student
 
 log = logging.getLogger(__name__)
 
 _KEPT = "kept"  # the source that hands a set's negatives on to the next
-_DISTILLED = ("margin_mse", "kl")  # losses on the teacher's scores
+DISTILLED = ("margin_mse", "kl")  # losses on the teacher's scores
 
 
 def regimes_of(recipe: Recipe) -> list[RegimeSpec]:
@@ -96,10 +99,13 @@ def mining_recipe(recipe: Recipe, regime: RegimeSpec, student: ModelSpec, kept: 
     n = negatives_of(regime, recipe)
     in_batch = is_in_batch(regime, recipe)
     mining = recipe.with_values({"student": {}, "schedule": [], "remine": None, "evaluation": {}})
-    mining = with_sections(mining, {} if in_batch else sections)
-    needs_scores = recipe.student.loss in _DISTILLED or recipe.student.draw == "balanced"
+    try:
+        mining = with_sections(mining, {} if in_batch else sections)
+    except RecipeError as error:
+        raise RecipeError("\n".join(f"{where}: {line}" for line in str(error).splitlines())) from None
+    needs_scores = recipe.student.loss in DISTILLED or recipe.student.draw == "balanced"
     if needs_scores and (in_batch or mining.teacher is None):
-        what = f"loss {recipe.student.loss}" if recipe.student.loss in _DISTILLED else "draw: balanced"
+        what = f"loss {recipe.student.loss}" if recipe.student.loss in DISTILLED else "draw: balanced"
         raise RecipeError(f"{where}: {what} needs negatives with teacher scores; name a mode with a teacher")
     if n > mining.select.per_query:
         mining = mining.with_values({"select.per_query": n, "select.cap": max(n, mining.select.cap)})
@@ -109,6 +115,28 @@ def mining_recipe(recipe: Recipe, regime: RegimeSpec, student: ModelSpec, kept: 
         kept_ones = {"kind": "run", "path": str(kept), "quota": quota}
         mining = with_sections(mining, {"sources": {**others, _KEPT: kept_ones}})
     return mining
+
+
+def check_there(mining: Recipe, collection: Collection) -> None:
+    """See that the models and files of a regime's mining are there, before the regimes that come first are trained.
+
+    Raises:
+        FoolsgoldError: one is not, or cannot be read.
+    """
+    from foolsgold.teachers.load import find_teacher  # with onnxruntime, which foolsgold itself is imported without
+
+    for name, source in mining.sources.items():
+        kind = mining.kind_of(name)
+        model = source.model or mining.retriever
+        if kind in ("dense", "sparse", "multivector") and name != "self" and model is not None:
+            fetched(locate(model.model), with_code=model.trust_remote_code)
+        if kind == "run" and name != _KEPT:
+            assert source.path is not None  # the recipe says so
+            RunSource(name, source.path, collection)
+    if mining.teacher is not None:
+        find_teacher(mining.teacher)
+    if mining.decide.calibration is not None:
+        calibration.load(mining.decide.calibration)
 
 
 def _within(mining: Recipe, budget: int) -> dict[str, dict[str, Any]]:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +27,17 @@ from filelock import FileLock, Timeout
 
 from foolsgold.cache import cache_folder
 from foolsgold.encoding.names import fetched, fingerprint, locate
-from foolsgold.errors import TrainingError
+from foolsgold.errors import FoolsgoldError, TrainingError
 from foolsgold.evaluate import Comparison, Diverged, Evaluation, evaluate
 from foolsgold.mine import mine, resolved
 from foolsgold.mined_set import MinedSet
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe, RegimeSpec
 from foolsgold.train.curriculum import Segment
-from foolsgold.train.launch import is_first
+from foolsgold.train.launch import is_first, libraries
 from foolsgold.train.regimes import (
+    DISTILLED,
+    check_there,
     held_out_parts,
     is_in_batch,
     mining_recipe,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LIBRARIES = ("foolsgold", "numpy", "torch", "transformers", "sentence-transformers")
+_NO_ROOM = 1 << 20  # bytes that are left on a disk on which a checkpoint cannot be written
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ def train(
     Raises:
         FoolsgoldError: bad input, one sentence. MissingExtra: torch is not installed.
     """
+    libraries()  # all that training needs is here, or it ends before anything is read
     loop = _Loop(resolved(recipe, sections), out, collection, progress, cache)
     return loop.run()
 
@@ -127,7 +129,9 @@ class _Loop:
         self._student_spec = student_spec(recipe)
         for regime in self._regimes:  # a mistake in the last regime, or its last mining, must not show after hours
             kept = out / "kept.parquet" if recipe.remine is not None and regime.mines_with_student else None
-            mining_recipe(self._recipe, regime, self._student_spec, kept)
+            mining = mining_recipe(self._recipe, regime, self._student_spec, kept)
+            if not is_in_batch(regime, self._recipe):
+                check_there(mining, self._collection)
         student = fetched(locate(self._student_spec.model), with_code=self._student_spec.trust_remote_code)
         facts = {
             "recipe": self._recipe.model_dump(mode="json", by_alias=True),
@@ -153,7 +157,9 @@ class _Loop:
             try:
                 return self._run()
             except Exception as error:
-                if "No space left" not in str(error):  # torch's and safetensors' own errors are no OSError
+                # torch's and safetensors' own errors are no OSError, and do not all say what it is
+                is_said = isinstance(error, FoolsgoldError) or shutil.disk_usage(self._folder).free > _NO_ROOM
+                if "No space left" not in str(error) and is_said:
                     raise
                 raise TrainingError(
                     f"{self._folder}: the disk is full; make room, and the same command goes on where it was"
@@ -194,6 +200,11 @@ class _Loop:
         plan = segments_of(self._recipe, trainer.steps_per_epoch)
         if not state.rounds:
             self._record_start()
+        elif trainer.newest_step() < state.rounds[-1].stop:
+            raise TrainingError(
+                f"{self._folder}: the checkpoint of step {state.rounds[-1].stop} is gone, and the run cannot go on "
+                "without it; delete the folder to train it again"
+            )
         elif state.rounds[-1].outcome in UNDONE and trainer.newest_step() == state.rounds[-1].stop:
             trainer.roll_back(state.best.stop)  # a run that was killed may have only written down that it would
         for segment in plan[len(state.rounds) - 1 :]:
@@ -215,7 +226,7 @@ class _Loop:
         facts = {
             **self._facts,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "libraries": {name: version(name) for name in LIBRARIES},
+            "libraries": libraries(),
         }
         return RunState(self._version, facts)
 
@@ -286,7 +297,9 @@ class _Loop:
         regime = self._regimes[segment.regime]
         before = earlier[-1].set_version if earlier else None
         kept = self._kept(self._open_set(before), segment) if before is not None else None
-        student = self._student_spec.model_copy(update={"model": str(self._student_folder(regime))})
+        student = self._student_spec.model_copy(  # once saved it says itself how it pools
+            update={"model": str(self._student_folder(regime)), "pooling": "auto"}
+        )
         recipe = mining_recipe(self._recipe, regime, student, kept)
         embeddings = cache_folder(self._cache) / "embeddings"
         stored = set(embeddings.glob("*"))
@@ -316,6 +329,8 @@ class _Loop:
         if again is None or again.overlap == 0.0:
             return None
         table = before.negatives
+        if len(table) == 0:
+            return None
         order = np.arange(len(table), 0, -1, dtype=np.float32)
         path = self._folder / f"kept-{segment.start}.parquet"
         pq.write_table(table.select(["query_id", "doc_id"]).append_column("score", pa.array(order)), path)
@@ -364,7 +379,7 @@ class _Loop:
             delta=change.delta,
             interval=change.interval,
             p_value=change.p_value,
-            outcome=_outcome(compared, self._recipe, diverged),
+            outcome=_outcome(compared, self._recipe, diverged, self._state.best),
             seconds=round(time.perf_counter() - began, 2),
         )
 
@@ -432,17 +447,23 @@ def _mask_false_negatives(known: KnownPositives, mined: MinedSet) -> None:
     known.add(of.queries.rows_of(found["query_id"], "query"), of.documents.rows_of(found["doc_id"]))
 
 
-def _outcome(compared: Comparison, recipe: Recipe, diverged: bool) -> Outcome:
-    """What a round has brought; diverged: the student finds nothing any more, and training on would not mend it."""
-    spec = recipe.evaluation
+def _outcome(compared: Comparison, recipe: Recipe, diverged: bool, best: Round) -> Outcome:
+    """What a round has brought; diverged: the student finds nothing any more, and training on would not mend it.
+
+    A loss on nothing but scored negatives cannot go on with those of the best model, where that had none.
+    """
+    spec, student = recipe.evaluation, recipe.student
+    softened: Outcome = "rolled back"
+    if best.set_version is None and student.loss in DISTILLED and student.contrastive_weight == 0:
+        softened = "stopped"
     if diverged:
-        return "rolled back" if spec.on_regression == "rollback" else "stopped"
+        return softened if spec.on_regression == "rollback" else "stopped"
     change = compared.of(spec.decisive)
     if change.delta > 0:
         return "best"
     if not compared.is_significant_drop(spec.decisive, alpha=spec.significance):
         return "kept"
-    outcomes: dict[str, Outcome] = {"stop": "stopped", "rollback": "rolled back", "continue": "worse"}
+    outcomes: dict[str, Outcome] = {"stop": "stopped", "rollback": softened, "continue": "worse"}
     return outcomes[spec.on_regression]
 
 

@@ -57,6 +57,8 @@ class TrainingRows:
         self.collection = collection
         self.query_rows: IntArray = collection.positive_query
         self.positive_rows: IntArray = collection.positive_rows
+        if draw not in ("uniform", "balanced"):
+            raise TrainingError(f"draw is {draw!r}; it is uniform or balanced")
         self._seed, self._draw = seed, draw
         self._epoch = torch.zeros(1, dtype=torch.int64)
         self._epoch.share_memory_()  # type: ignore[no-untyped-call]  # for workers that outlive an epoch
@@ -88,8 +90,8 @@ class TrainingRows:
         Raises:
             TrainingError: the set is of another collection, or has no teacher scores to balance by.
         """
-        if not 0 <= n <= MOST_NEGATIVES:
-            raise TrainingError(f"n is {n}; a row has from 0 to {MOST_NEGATIVES} negatives")
+        if not isinstance(n, int | np.integer) or not 0 <= n <= MOST_NEGATIVES:
+            raise TrainingError(f"n is {n!r}; a row has from 0 to {MOST_NEGATIVES} negatives")
         if mined is None or n == 0:
             self._negatives = None
             return

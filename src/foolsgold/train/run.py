@@ -121,7 +121,7 @@ class RunState:
             return cls(rounds=rounds, curve=curve, mined=tuple(mined) if mined else None, **values)
         except FileNotFoundError:
             raise TrainingError(f"{folder}: no run of training is here (run.json is missing)") from None
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise TrainingError(
                 f"{folder}: run.json cannot be read ({error}); train again into another --out"
             ) from None

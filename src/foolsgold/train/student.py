@@ -8,6 +8,7 @@ import numpy as np
 
 from foolsgold.encoding.encoders import load_encoder
 from foolsgold.encoding.names import Located, fetched, locate
+from foolsgold.encoding.torch_encoder import load_embedding_model
 from foolsgold.encoding.torch_model import load_model
 from foolsgold.errors import ModelError, RecipeError
 from foolsgold.recipe import ModelSpec, Recipe
@@ -36,8 +37,7 @@ def student_spec(recipe: Recipe) -> ModelSpec:
         for name in ("query_prompt", "document_prompt", "max_length", "device")
         if (value := getattr(student, name)) is not None
     }
-    if student.similarity != "auto":
-        own["similarity"] = student.similarity
+    own |= {name: value for name in ("similarity", "pooling") if (value := getattr(student, name)) != "auto"}
     return ModelSpec.model_validate(
         {**values, **own, "dtype": "float32", "trust_remote_code": student.trust_remote_code}
     )
@@ -61,7 +61,7 @@ def load_student(recipe: Recipe) -> SentenceTransformer:
         )
     else:
         assert located.folder is not None
-        model, _ = load_model("SentenceTransformer", located.folder, spec)
+        model, _ = load_embedding_model(located.folder, spec)
     for role, prompt in (("query", spec.query_prompt), ("document", spec.document_prompt)):
         if prompt is not None:
             model.prompts[role] = prompt

@@ -22,6 +22,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from foolsgold.encoding.configs import own_prompt
+from foolsgold.encoding.torch_model import without_bars
 from foolsgold.errors import TrainingError
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe, StudentSpec
@@ -170,7 +171,12 @@ class SegmentTrainer:
     def save_student(self, folder: Path) -> None:
         """Write the student as it is now, to be opened by its folder; adapters are merged into its weights."""
         student = adapters.merged(self.model) if self._trainer.trains_adapters else self.model
-        student.save(str(folder))
+        tokenizer = getattr(student.tokenizer, "backend_tokenizer", None)
+        if tokenizer is not None:  # how the last texts were cut and padded is not part of the model
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+        with without_bars():
+            student.save(str(folder))
 
     def roll_back(self, step: int) -> None:
         """Make the newest checkpoint one of the weights of an older step, while the learning rate goes on falling.
@@ -233,7 +239,8 @@ class _Trainer(SentenceTransformerTrainer):
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """The weights that training goes on from; of a student with adapters, those alone."""
         if not self.trains_adapters:
-            super()._save(output_dir, state_dict)
+            with without_bars():
+                super()._save(output_dir, state_dict)
             return
         assert output_dir is not None
         folder = Path(output_dir)
@@ -246,7 +253,8 @@ class _Trainer(SentenceTransformerTrainer):
         if self.trains_adapters:
             adapters.load_adapters(self.model, Path(resume_from_checkpoint))
         else:
-            super()._load_from_checkpoint(resume_from_checkpoint)
+            with without_bars():
+                super()._load_from_checkpoint(resume_from_checkpoint)
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """None: it reads the data set to describe it, and foolsgold.json describes the run."""
