@@ -171,3 +171,29 @@ def test_a_set_opens_from_another_folder(folder: Path, tmp_path_factory: pytest.
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     done = subprocess.run([sys.executable, "-c", code], cwd=elsewhere, capture_output=True, text=True, check=True)
     assert int(done.stdout) >= 3
+
+
+def test_an_interrupt_says_what_is_kept() -> None:
+    code = """
+from foolsgold import cli
+
+@cli.app.command()
+def stop():
+    raise KeyboardInterrupt
+
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code, "stop"], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1].startswith("error: interrupted; embeddings and teacher scores made so far are")
+
+
+def test_a_path_that_looks_like_markup_is_printed_as_it_is(folder: Path) -> None:
+    done = _run(folder, "init", "o[v1][red].yaml")
+    assert done.stdout == "written to o[v1][red].yaml; next: foolsgold mine o[v1][red].yaml\n"
+
+
+def test_a_usage_error_names_the_commands_own_help(folder: Path) -> None:
+    done = _run(folder, "mine", "--nothing")
+    assert done.returncode == 2
+    assert "mine --help)" in done.stderr

@@ -158,3 +158,25 @@ def test_mistakes_are_sentences(here: Callable[..., _Done], arguments: tuple[str
 
 def test_the_help_has_an_example(here: Callable[..., _Done]) -> None:
     assert "foolsgold evaluate org/model --collection beir:data/scifact" in " ".join(here("--help").stdout.split())
+
+
+def test_a_model_of_a_run_is_measured_on_what_it_was_trained_on(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    run = tmp_path / "run"
+    model = run / "model"
+    shutil.copytree(folder / "knows", model)
+    collection = {"beir": str(folder / "data"), "split": "train", "part": "train", "held_out": 0.1}
+    record = {"recipe": {"collection": collection}, "sets": [], "created": "2026-01-01"}
+    (model / "foolsgold.json").write_text(json.dumps(record), encoding="utf-8")
+    done = _run(folder, str(model), "--json", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["models"][0]["means"] == Evaluation.load(folder / "knows.parquet").means
+    (run / "run.json").write_text("{}", encoding="utf-8")
+    done = _run(folder, str(run), "--collection", "beir:data")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"is a run of training; name the model in it, {model}" in done.stderr
+    model.rename(run / "elsewhere")
+    done = _run(folder, str(folder / "nothing"), str(model), "--collection", "beir:data")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{model}: is not there; the run in {run} has not finished" in done.stderr

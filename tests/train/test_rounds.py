@@ -16,7 +16,7 @@ pytest.importorskip("accelerate", reason="needs the torch extra")
 
 import small_training as small
 
-from foolsgold.errors import CollectionError, RecipeError, TrainingError
+from foolsgold.errors import CollectionError, FoolsgoldError, MissingExtra, ModelError, RecipeError, TrainingError
 from foolsgold.progress import Advance
 from foolsgold.train import Trained, train
 
@@ -394,3 +394,149 @@ def test_a_memory_bank_that_is_never_full_is_said(
 def test_a_regime_shorter_than_a_step_is_refused(student: Path, tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"regime brief: from epoch 0 to 0.0001 is less than a step"):
         _train(student, tmp_path / "runs", schedule=[{"name": "brief", "from": 0, "to": 0.0001, "mode": "bm25"}])
+
+
+TEACHER = {"model": "small_training:teacher_score", "kind": "callable", "scale": "probability"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "sentence"),
+    [
+        ({"sources": {"run": {"path": "no.trec"}}}, "no.trec: no such run file"),
+        ({"sources": {"dense": {"model": {"model": "./nowhere"}}}}, "nowhere: no such folder"),
+        ({"teacher": {"model": "small_training:nothing", "kind": "callable"}}, "small_training"),
+        ({"teacher": {"model": "./nowhere"}}, "nowhere: no such folder"),
+        ({"teacher": TEACHER, "decide": {"calibration": "no.json"}}, "no.json"),
+        ({"sources": {"bm25": {"depht": 3}}}, r"schedule, regime late: sources\.bm25\.depht: unknown field"),
+    ],
+)
+def test_what_a_later_regime_needs_is_looked_for_before_anything_is_trained(
+    student: Path, tmp_path: Path, mode: dict[str, Any], sentence: str
+) -> None:
+    from foolsgold.train import plan
+
+    schedule = [*SCHEDULE, {"name": "late", "from": 4, "to": 5, "mode": mode}]
+    with pytest.raises(FoolsgoldError, match=sentence):
+        _train(student, tmp_path / "runs", schedule=schedule)
+    assert not list((tmp_path / "runs").glob("*/run.json"))
+    with pytest.raises(FoolsgoldError, match=sentence):
+        plan(small.recipe(student, schedule=schedule), collection=small.collection())
+
+
+def test_without_torch_training_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from importlib.metadata import PackageNotFoundError
+
+    from foolsgold.train import launch, plan
+
+    def version(name: str) -> str:
+        if name == "torch":
+            raise PackageNotFoundError(name)
+        return "1"
+
+    monkeypatch.setattr(launch, "version", version)
+    nowhere = {"collection": {"beir": str(tmp_path / "nowhere")}}
+    for run in (train, plan):
+        with pytest.raises(MissingExtra, match=r"training needs the optional extra: .*torch"):
+            run(nowhere)
+
+
+def test_what_is_no_recipe_is_refused() -> None:
+    with pytest.raises(RecipeError, match="NoneType is not a recipe; give a Recipe, its plain values or a YAML file"):
+        train(None)  # type: ignore[arg-type]
+
+
+def test_a_mining_that_finds_nothing_leaves_nothing_to_keep(student: Path, tmp_path: Path) -> None:
+    schedule = [{"name": "own", "from": 0, "to": 2, "mode": "self_ce_0.01", "n": 2}]
+    again = {"every": "1 epoch", "overlap": 0.5}
+    trained = _train(student, tmp_path / "runs", schedule=schedule, remine=again, teacher=TEACHER)
+    assert [one.negatives for one in trained.rounds[1:]] == [0, 0]
+
+
+def test_a_loss_on_scored_negatives_alone_does_not_go_on_without_them(tmp_path: Path) -> None:
+    knows = small.student(tmp_path / "knows", knows=True)
+    harms: dict[str, Any] = {
+        "schedule": [{"name": "all", "from": 0, "to": 2, "mode": "bm25_ce_0.5", "n": 2}],
+        "evaluation": {"every": "1 epoch"},
+        "teacher": TEACHER,
+    }
+    alone = {"loss": "kl", "learning_rate": 1e38}
+    trained = _train(knows, tmp_path / "runs", student={**alone, "contrastive_weight": 0}, **harms)
+    assert [one.outcome for one in trained.rounds] == ["start", "stopped"]
+    trained = _train(knows, tmp_path / "runs", student=alone, **harms)
+    assert [one.outcome for one in trained.rounds] == ["start", "rolled back", "rolled back"]
+
+
+def test_a_run_whose_checkpoints_are_gone_does_not_begin_anew_in_silence(student: Path, tmp_path: Path) -> None:
+    import shutil
+
+    recipe = small.recipe(student, schedule=SCHEDULE)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "runs", collection=small.collection(), progress=small.Killed(10))
+    (run,) = (tmp_path / "runs").iterdir()
+    assert len(json.loads((run / "run.json").read_text())["rounds"]) == 2
+    shutil.rmtree(run / "checkpoints")
+    with pytest.raises(TrainingError, match=r"the checkpoint of step \d+ is gone, .* delete the folder"):
+        train(recipe, tmp_path / "runs", collection=small.collection())
+
+
+def test_a_bare_transformer_is_pooled_as_is_said_and_mines_the_same_after_a_kill(tmp_path: Path) -> None:
+    import tiny_models
+
+    bert = tiny_models.bert(tmp_path / "bert", "BertModel")
+    sections: dict[str, Any] = {
+        "schedule": [
+            {"name": "first", "from": 0, "to": 1, "mode": "random", "n": 1},
+            {"name": "own", "from": 1, "to": 2, "mode": "self", "n": 1},
+        ],
+        "retriever": {"model": str(bert), "pooling": "cls", "device": "cpu"},
+    }
+    whole = _train(bert, tmp_path / "whole", **sections)
+    pooling = json.loads((whole.model_path / "1_Pooling" / "config.json").read_text())
+    assert pooling["pooling_mode"] == "cls"
+    recipe = small.recipe(bert, **sections)
+    with pytest.raises(KeyboardInterrupt):
+        train(
+            recipe, tmp_path / "killed", collection=small.collection(),
+            progress=small.Killed(whole.rounds[1].stop + 1),
+        )  # fmt: skip
+    killed = train(recipe, tmp_path / "killed", collection=small.collection())
+    assert killed.state.set_versions == whole.state.set_versions
+    assert [one.set_version for one in killed.rounds] == [one.set_version for one in whole.rounds]
+
+
+def test_a_bare_transformer_that_does_not_say_how_it_pools_is_refused(tmp_path: Path) -> None:
+    import tiny_models
+
+    bert = tiny_models.bert(tmp_path / "bert", "BertModel")
+    with pytest.raises(ModelError, match="set pooling: cls or pooling: mean"):
+        _train(bert, tmp_path / "runs", schedule=SCHEDULE[:1])
+    said = _train(bert, tmp_path / "runs", schedule=SCHEDULE[:1], student={"pooling": "mean"})
+    assert json.loads((said.model_path / "1_Pooling" / "config.json").read_text())["pooling_mode"] == "mean"
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(
+    student: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from foolsgold.commands.train import print_trained
+
+    schedule = [{**SCHEDULE[0], "name": "[red]a[/x]"}]
+    trained = _train(student, tmp_path / "o[v1][/x]", schedule=schedule)
+    print_trained(trained)
+    printed = capsys.readouterr().out
+    assert "[red]a[/x]" in printed
+    assert str(trained.model_path) in printed
+
+
+def test_a_log_that_is_not_on_a_terminal_keeps_whole_lines(
+    student: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from foolsgold.commands.log import log
+
+    names = ["a" * 90, "b" * 90]
+    schedule = [{**regime, "name": name} for regime, name in zip(SCHEDULE, names, strict=True)]
+    trained = _train(student, tmp_path / "runs", schedule=schedule)
+    log(trained.path)
+    printed = capsys.readouterr().out
+    assert all(any(name in line and "negatives" in line for line in printed.splitlines()) for name in names)
