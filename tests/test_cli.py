@@ -95,6 +95,8 @@ def test_explain_and_diff_read_what_mine_wrote(folder: Path) -> None:
     assert f"Document {row['doc_id']}: {texts.take([texts.find([row['doc_id']])[row['doc_id']]])[0]}" in story.stdout
     assert f"In the set before, {Path(first).name}: " in story.stdout
     change = _run(folder, "diff", first, second)
+    assert not {"doc_id", "query_id"} & {line.partition(":")[0] for line in change.stdout.splitlines()}
+    assert "\nadded: " in change.stdout
     assert "seed: 13 -> 14" in change.stdout
     assert change.stdout.splitlines()[0].endswith("kept")
     assert json.loads(_run(folder, "diff", first, second, "--json").stdout)["recipe"] == {"seed": [13, 14]}

@@ -193,3 +193,14 @@ def test_an_index_with_all_its_numbers_is_taken(index: str) -> None:
 def test_a_k1_that_scores_nothing_is_refused(k1: float) -> None:
     with pytest.raises(RecipeError, match=r"sources\.bm25\.k1"):
         Recipe.build({"sources": {"bm25": {"k1": k1}}})
+
+
+def test_an_override_into_a_list_says_that_lists_are_set_whole() -> None:
+    recipe = Recipe.build({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "bm25"}]})
+    with pytest.raises(RecipeError, match=r"schedule\.0\.mode: schedule is not a section; a list is set whole"):
+        recipe.with_values({"schedule.0.mode": "dense"})
+
+
+def test_a_folder_is_no_recipe(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="is a folder; name the recipe's file"):
+        Recipe.from_yaml(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +167,30 @@ def test_a_set_alone_leaves_training_open(runs: list[Trained]) -> None:
 def test_a_recipe_has_nothing_to_ask_about() -> None:
     with pytest.raises(MinedSetError, match="a recipe has made nothing yet"):
         checklist({"teacher": None})
+
+
+def test_a_warm_up_without_a_teacher_is_told_from_a_run_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "judge_of_runs.py").write_text(JUDGE)
+    monkeypatch.syspath_prepend(tmp_path)
+    small.student(tmp_path / "student")
+    schedule = [
+        {"name": "warmup", "from": 0, "to": 1, "mode": "bm25"},
+        {"name": "harms", "from": 1, "to": 2, "mode": "bm25_ce_0.5"},
+    ]
+    student = {"learning_rate": 0.5, "batch_size": 32}
+    recipe = small.recipe(tmp_path / "student", student=student, schedule=schedule)
+    recipe["teacher"] = {"kind": "callable", "model": "judge_of_runs:one_answer"}
+    trained = fg.train(recipe, tmp_path / "runs", collection=small.collection())
+    assert len({one.set_version for one in trained.rounds[1:]}) == 2
+    assert not fg.check(trained, select=["FG019"])
+    state = trained.state
+    state.rounds[2] = replace(state.rounds[2], outcome="kept")  # as if the second regime had made nothing better
+    state.save(trained.path)
+    teacher = _answers(trained)["teacher"]
+    assert teacher.said == "no"
+    assert teacher.evidence[0] == (
+        f"of the run's 2 sets the best model, warmup after step {state.rounds[1].stop}, saw 1"
+    )
+    assert teacher.to_do.startswith("see why no regime with a teacher made the model better")

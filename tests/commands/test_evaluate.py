@@ -171,7 +171,7 @@ def test_a_model_of_a_run_is_measured_on_what_it_was_trained_on(folder: Path, tm
     (model / "foolsgold.json").write_text(json.dumps(record), encoding="utf-8")
     done = _run(folder, str(model), "--json", "--quiet")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["models"][0]["means"] == Evaluation.load(folder / "knows.parquet").means
+    assert json.loads(done.stdout)["models"][0]["measures"] == Evaluation.load(folder / "knows.parquet").means
     (run / "run.json").write_text("{}", encoding="utf-8")
     done = _run(folder, str(run), "--collection", "beir:data")
     assert (done.returncode, done.stdout) == (2, "")

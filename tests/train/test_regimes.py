@@ -49,6 +49,10 @@ def _mining(recipe: Recipe, kept: Path | None = None) -> Recipe:
         ({"remine": {"every": "1 epoch"}}, "no regime of a schedule mines with the student"),
         ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": {"sorces": {}}}]}, "sorces: a mode has only"),
         (
+            {"schedule": [{"name": "a", "from": 0, "to": 1, "mode": {"sources": None}}]},
+            "sources is None; write each with its settings",
+        ),
+        (
             {"schedule": [{"name": "a", "from": 0, "to": 1, "mode": {"sources": ["bm25"]}}]},
             "write each with its settings",
         ),

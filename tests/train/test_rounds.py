@@ -481,8 +481,12 @@ def test_a_run_whose_checkpoints_are_gone_does_not_begin_anew_in_silence(student
         train(recipe, tmp_path / "runs", collection=small.collection())
 
 
-def test_a_bare_transformer_is_pooled_as_is_said_and_mines_the_same_after_a_kill(tmp_path: Path) -> None:
+def test_a_bare_transformer_is_pooled_as_is_said_and_mines_the_same_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import tiny_models
+
+    from foolsgold.train.rounds import _Loop
 
     bert = tiny_models.bert(tmp_path / "bert", "BertModel")
     sections: dict[str, Any] = {
@@ -495,13 +499,18 @@ def test_a_bare_transformer_is_pooled_as_is_said_and_mines_the_same_after_a_kill
     whole = _train(bert, tmp_path / "whole", **sections)
     pooling = json.loads((whole.model_path / "1_Pooling" / "config.json").read_text())
     assert pooling["pooling_mode"] == "cls"
-    recipe = small.recipe(bert, **sections)
-    with pytest.raises(KeyboardInterrupt):
-        train(
-            recipe, tmp_path / "killed", collection=small.collection(),
-            progress=small.Killed(whole.rounds[1].stop + 1),
-        )  # fmt: skip
-    killed = train(recipe, tmp_path / "killed", collection=small.collection())
+    mine = _Loop._mine
+
+    def killed_before_own(self: Any, segment: Any, earlier: Any) -> Any:
+        if self._regimes[segment.regime].mines_with_student:
+            raise KeyboardInterrupt
+        return mine(self, segment, earlier)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_Loop, "_mine", killed_before_own)
+        with pytest.raises(KeyboardInterrupt):
+            _train(bert, tmp_path / "killed", **sections)
+    killed = _train(bert, tmp_path / "killed", **sections)
     assert killed.state.set_versions == whole.state.set_versions
     assert [one.set_version for one in killed.rounds] == [one.set_version for one in whole.rounds]
 

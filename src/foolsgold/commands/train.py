@@ -15,7 +15,7 @@ from foolsgold.recipe import Recipe
 if TYPE_CHECKING:
     from foolsgold.train import Plan, Trained
 
-_WIDTH = 180  # characters that a row of the table of rounds may take
+_WIDTH = 180  # characters that a row of the table of rounds may take; a narrow terminal has two tables of them
 
 
 def train(
@@ -59,28 +59,8 @@ def train(
 
 def print_trained(trained: Trained) -> None:
     """The table of a run's rounds, and where the best model is."""
-    decisive = trained.state.facts["recipe"]["evaluation"]["decisive"]
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    names = ("regime", "steps", "set", "negatives", "margin", "inverted", *trained.rounds[0].measures)
-    for name in (*names, f"{decisive} change", "seconds", "outcome"):
-        table.add_column(name, justify="left" if name in ("regime", "set", "outcome") else "right", no_wrap=True)
-    for one in trained.rounds:
-        change = ""
-        if one.delta is not None and one.interval is not None:
-            change = f"{one.delta:+.4f} [{one.interval[0]:+.4f}, {one.interval[1]:+.4f}]"
-        table.add_row(
-            one.regime,
-            f"{one.start:,}-{one.stop:,}",
-            one.set_version or "",
-            f"{one.negatives:,}" if one.negatives else "",
-            "" if one.mean_margin is None else f"{one.mean_margin:.2f}",
-            "" if one.inverted is None else f"{one.inverted:.1%}",
-            *(f"{value:.4f}" for value in one.measures.values()),
-            change,
-            f"{one.seconds:,.0f}",
-            one.outcome,
-        )
-    print_wide(table, _WIDTH)
+    for table in _tables_of(trained):
+        print_wide(table, _WIDTH)
     best = trained.state.best
     if best.outcome == "start":
         out.print("no round was better than the student before training; the model is that student")
@@ -91,6 +71,39 @@ def print_trained(trained: Trained) -> None:
             f"before and after are {trained.state.student}, which know less than the model itself; on another split: "
             f"foolsgold evaluate {trained.model_path} --baseline {trained.path / 'start'} --split test",
         )
+
+
+def _tables_of(trained: Trained) -> list[Table]:
+    """The rounds in one table; on a terminal that is too narrow for it in two, what was done and what it brought."""
+    decisive = trained.state.facts["recipe"]["evaluation"]["decisive"]
+    rounds = trained.rounds
+    which = {"regime": [one.regime for one in rounds], "steps": [f"{one.start:,}-{one.stop:,}" for one in rounds]}
+    done = {
+        "set": [one.set_version or "" for one in rounds],
+        "negatives": [f"{one.negatives:,}" if one.negatives else "" for one in rounds],
+        "margin": ["" if one.mean_margin is None else f"{one.mean_margin:.2f}" for one in rounds],
+        "inverted": ["" if one.inverted is None else f"{one.inverted:.1%}" for one in rounds],
+        "seconds": [f"{one.seconds:,.0f}" for one in rounds],
+    }
+    brought = {name: [f"{one.measures[name]:.4f}" for one in rounds] for name in rounds[0].measures}
+    brought[f"{decisive} change"] = [
+        "" if one.delta is None or one.interval is None
+        else f"{one.delta:+.4f} [{one.interval[0]:+.4f}, {one.interval[1]:+.4f}]"
+        for one in rounds
+    ]  # fmt: skip
+    brought["outcome"] = [one.outcome for one in rounds]
+    whole = _table({**which, **done, **brought})
+    is_narrow = out.is_terminal and out.measure(whole, options=out.options.update_width(_WIDTH)).maximum > out.width
+    return [_table(which | done), _table(which | brought)] if is_narrow else [whole]
+
+
+def _table(columns: dict[str, list[str]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in columns:
+        table.add_column(name, justify="left" if name in ("regime", "set", "outcome") else "right", no_wrap=True)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
+    return table
 
 
 def print_plan(planned: Plan) -> None:
