@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from toy import collection
 
+from foolsgold.errors import TrainingError
 from foolsgold.train.known import KnownPositives
 from foolsgold.train.labels import NOBODYS
 
@@ -55,3 +57,8 @@ def test_it_moves_with_its_loss_but_is_not_written_with_it() -> None:
     known = KnownPositives(TOY)
     assert {name for name, _ in known.named_buffers()} == {"keys", "text_of_query", "passage_of_document"}
     assert known.state_dict() == {}
+
+
+def test_rows_of_another_collection_are_refused() -> None:
+    with pytest.raises(TrainingError, match="make them and the rows of one collection"):
+        known_pairs(KnownPositives(TOY), [99], [0])

@@ -49,6 +49,11 @@ def _mining(recipe: Recipe, kept: Path | None = None) -> Recipe:
         ({"remine": {"every": "1 epoch"}}, "no regime of a schedule mines with the student"),
         ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": {"sorces": {}}}]}, "sorces: a mode has only"),
         (
+            {"schedule": [{"name": "a", "from": 0, "to": 1, "mode": {"sources": {"self": {"model": "a/b"}}}}]},
+            "sources.self.model: self is the student in training; leave it out",
+        ),
+        ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": 5}]}, r"schedule\.0\.mode: 5 is no mode"),
+        (
             {"schedule": [{"name": "a", "from": 0, "to": 1, "mode": {"sources": None}}]},
             "sources is None; write each with its settings",
         ),

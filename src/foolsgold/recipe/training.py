@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
@@ -123,6 +124,21 @@ class ShortMode(NamedTuple):
     below: float | None
 
 
+def _checked(mode: Mapping[str, Any]) -> dict[str, Any]:
+    """A mode as a mapping, of which the rest is known when its recipe is made."""
+    known = ("sources", "teacher", "decide", "select", "exclude")
+    if others := [str(name) for name in mode if name not in known]:
+        raise ValueError(f"{', '.join(others)}: a mode has only {', '.join(sorted(known))}")
+    sources = mode.get("sources", {})
+    if not isinstance(sources, Mapping) or not all(
+        spec is None or isinstance(spec, Mapping) for spec in sources.values()
+    ):
+        raise ValueError(f"sources is {sources!r}; write each with its settings, as {{bm25: {{depth: 50}}}}")
+    if given := {"model", "kind"} & set(sources.get("self") or {}):
+        raise ValueError(f"sources.self.{min(given)}: self is the student in training; leave it out")
+    return dict(mode)
+
+
 class RegimeSpec(Stage):
     """One way of mining, over some epochs of training."""
 
@@ -137,23 +153,17 @@ class RegimeSpec(Stage):
     )
     n: int | None = Field(None, ge=0, le=MOST_NEGATIVES, description="negatives a row; null: student.negatives")
 
-    @field_validator("mode")
+    @field_validator("mode", mode="before", json_schema_input_type=str | dict[str, Any])
     @classmethod
-    def _mode_is_known(cls, mode: str | dict[str, Any]) -> str | dict[str, Any]:
-        if isinstance(mode, str) and (not (found := MODE.fullmatch(mode)) or float(found["below"] or 1) == 0):
-            raise ValueError(
+    def _mode_is_known(cls, mode: Any) -> Any:
+        if isinstance(mode, Mapping):
+            return _checked(mode)
+        if not isinstance(mode, str) or not (found := MODE.fullmatch(mode)) or float(found["below"] or 1) == 0:
+            said = (
                 f"{mode!r} is no mode; in_batch, or random, bm25, dense, self joined by +, with _ce_0.3 after them "
                 "where a teacher is to pass only what it gives a lower probability"
             )
-        if isinstance(mode, dict) and not mode.keys() <= (
-            known := {"sources", "teacher", "decide", "select", "exclude"}
-        ):
-            raise ValueError(f"{', '.join(mode.keys() - known)}: a mode has only {', '.join(sorted(known))}")
-        sources = mode.get("sources") if isinstance(mode, dict) else {}
-        if (isinstance(mode, dict) and "sources" in mode) and not (
-            isinstance(sources, dict) and all(spec is None or isinstance(spec, dict) for spec in sources.values())
-        ):
-            raise ValueError(f"sources is {sources!r}; write each with its settings, as {{bm25: {{depth: 50}}}}")
+            raise ValueError(said)
         return mode
 
     @model_validator(mode="after")

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from foolsgold.collection import Collection
+from foolsgold.errors import TrainingError
 from foolsgold.records import pair_keys
 from foolsgold.train.labels import NOBODYS
 
@@ -39,8 +40,17 @@ class KnownPositives(nn.Module):
         self.keys = torch.from_numpy(keys).to(self.keys.device)
 
     def forward(self, query: Tensor, document: Tensor) -> Tensor:
-        """bool (b, m): whether documents, int64 (m), are positives of queries, int64 (b); rows, `NOBODYS` for none."""
-        texts, passages = self.text_of_query[query], self.passages(document)
+        """bool (b, m): whether documents, int64 (m), are positives of queries, int64 (b); rows, `NOBODYS` for none.
+
+        Raises:
+            TrainingError: rows that the collection does not have (on a GPU the device's own error).
+        """
+        try:
+            texts, passages = self.text_of_query[query], self.passages(document)
+        except IndexError:
+            raise TrainingError(
+                "a row is not one of the collection of these known positives; make them and the rows of one collection"
+            ) from None
         theirs = self.keys[torch.isin(self.keys >> 32, texts)]
         found = torch.zeros((len(texts), len(passages)), dtype=torch.bool, device=texts.device)
         some = torch.isin(passages, theirs & 0xFFFFFFFF).nonzero()[:, 0]  # few of the thousands in a memory bank
