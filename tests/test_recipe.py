@@ -204,3 +204,9 @@ def test_an_override_into_a_list_says_that_lists_are_set_whole() -> None:
 def test_a_folder_is_no_recipe(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="is a folder; name the recipe's file"):
         Recipe.from_yaml(tmp_path)
+
+
+@pytest.mark.parametrize(("short", "field"), [("lr", "learning_rate"), ("bs", "batch_size")])
+def test_a_field_that_is_called_by_its_initials_is_named(short: str, field: str) -> None:
+    with pytest.raises(RecipeError, match=f"student.{short}: unknown field; did you mean {field}"):
+        Recipe().with_values({f"student.{short}": 1})

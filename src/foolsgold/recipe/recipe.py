@@ -544,5 +544,6 @@ def _fields_at(model: type[BaseModel], path: list[str]) -> list[str]:
 
 
 def _nearest(name: str, known: Any) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    by_initials = [one for one in known if "_" in one and "".join(word[0] for word in one.split("_") if word) == name]
+    near = by_initials or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else f" (known: {', '.join(known)})"
