@@ -21,7 +21,7 @@ from foolsgold.calibration.signals import Evidence
 from foolsgold.collection import Collection, load_collection
 from foolsgold.collection.lines import Problems
 from foolsgold.errors import CollectionError, RecipeError
-from foolsgold.mine import with_sections
+from foolsgold.mine import resolved
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe
 from foolsgold.records import BoolArray, Column, IntArray, Pool, pair_keys
@@ -81,11 +81,7 @@ def calibrate(
     elif teacher is not None:
         own_teacher = PlainTeacher(teacher)
         sections["teacher"] = {"model": own_teacher.name}
-    if isinstance(recipe, str | Path):
-        recipe = Recipe.from_yaml(recipe)
-    elif isinstance(recipe, Mapping):
-        recipe = Recipe.build(recipe)
-    recipe = with_sections(recipe or Recipe(), sections)
+    recipe = resolved(Recipe() if recipe is None else recipe, sections)
     # what a recipe decides is not asked here, and a pair is compared with one positive
     reference = recipe.decide.positive_reference
     decide = {"positive_reference": "min" if reference == "each" else reference}

@@ -132,7 +132,9 @@ def test_one_batch_size_alone_tells_nothing(run: Path) -> None:
 def test_sets_that_are_gone_are_missed(run: Path) -> None:
     version = json.loads((run / "model" / "foolsgold.json").read_text())["sets"][0]
     shutil.rmtree(run / "sets" / version)
-    answer = _answers(run)["versions"]
+    answers = _answers(run)
+    assert not any(" sets the best model" in line for line in answers["teacher"].evidence)  # it saw the lost one too
+    answer = answers["versions"]
     assert answer.said == "no"
     assert answer.evidence[-1] == f"set {version} is not in {run / 'sets'}"
 

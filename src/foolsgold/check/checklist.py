@@ -79,7 +79,7 @@ def checklist(
 
 def _teacher(main: Subject, sets: list[Subject]) -> Answer:
     question = "A teacher is picked"
-    evidence, with_teacher = _of_best(main, sets), 0
+    evidence, with_teacher = _of_best(main), 0
     for subject in sets:
         assert subject.mined is not None
         teacher = subject.mined.manifest["teacher"]
@@ -105,16 +105,16 @@ def _teacher(main: Subject, sets: list[Subject]) -> Answer:
     return Answer(question, said, (*evidence, *against), to_do)
 
 
-def _of_best(main: Subject, sets: list[Subject]) -> list[str]:
+def _of_best(main: Subject) -> list[str]:
     """Which sets are meant, where a run mined more of them than its best model was trained on."""
     if main.run is None or not main.run.state.rounds:
         return []
-    rounds = main.run.state.rounds
-    mined = {one.set_version for one in rounds if one.set_version is not None}
-    if len(mined) <= len(sets):
+    state = main.run.state
+    mined, seen = {one.set_version for one in state.rounds if one.set_version is not None}, len(state.set_versions)
+    if len(mined) == seen:
         return []
-    best = main.run.state.best
-    return [f"of the run's {len(mined)} sets the best model, {best.regime} after step {best.stop:,}, saw {len(sets)}"]
+    best = state.best
+    return [f"of the run's {len(mined)} sets the best model, {best.regime} after step {best.stop:,}, saw {seen}"]
 
 
 def _threshold(main: Subject, sets: list[Subject]) -> Answer:
@@ -150,7 +150,7 @@ def _mix(main: Subject, sets: list[Subject]) -> Answer:
     shares = ", ".join(f"{name} {count / total:.0%} ({count:,})" for name, count in given.most_common())
     balanced = 0 < max(given.values(), default=0) <= MOST_OF_ONE * total
     evidence = (
-        *_of_best(main, sets),
+        *_of_best(main),
         f"{shares}; balanced is at most {MOST_OF_ONE:.0%} of one",
         f"at most {most} negatives a query (limit {HARD_CAP})",
     )
@@ -179,7 +179,7 @@ def _margins(main: Subject, sets: list[Subject]) -> Answer:
     to_do = "mine with a teacher, then `foolsgold audit SET --report`, and look at margins.png"
     if not sets:
         return Answer(question, "unknown", ("no set is here",), to_do)
-    evidence, plotted, scored = _of_best(main, sets), 0, 0
+    evidence, plotted, scored = _of_best(main), 0, 0
     for subject in sets:
         assert subject.mined is not None
         assert subject.audit is not None

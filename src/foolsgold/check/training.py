@@ -38,8 +38,7 @@ def unmasked(subject: Subject) -> Iterator[Fault | Unknown]:
     if not subject.trains:
         return
     student = subject.recipe.student
-    ranks = student.loss in ("mnr", "cached_mnr", "memory_bank") or student.contrastive_weight != 0
-    if not ranks or student.masks or student.guide is not None:
+    if not student.ranks or student.masks or student.guide is not None:
         return
     if student.loss == "memory_bank":
         yield Fault(

@@ -108,13 +108,23 @@ class StudentSpec(Stage):
     def _fits_together(self) -> Self:
         if self.static and self.lora is not None:
             raise ValueError("lora is for transformers; a static student has only its embeddings to train")
-        if self.loss in ("margin_mse", "kl") and self.guide is not None and self.contrastive_weight == 0:
+        if self.guide is not None and not self.ranks:
             raise ValueError(
                 f"guide masks in-batch negatives; loss {self.loss} with contrastive_weight 0 has none; leave out one"
             )
-        if self.loss in ("margin_mse", "kl") and self.negatives == 0:
+        if self.distils and self.negatives == 0:
             raise ValueError(f"loss {self.loss} compares a positive with negatives; negatives must be at least 1")
         return self
+
+    @property
+    def distils(self) -> bool:
+        """Whether its loss is on the teacher's scores."""
+        return self.loss in ("margin_mse", "kl")
+
+    @property
+    def ranks(self) -> bool:
+        """Whether its loss, or the one beside it, ranks a positive before the documents of the other rows."""
+        return not self.distils or self.contrastive_weight != 0
 
 
 class ShortMode(NamedTuple):

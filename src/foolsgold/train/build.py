@@ -96,11 +96,10 @@ def _loss(
     # dot products are of the logits' size by themselves, as TAS-B takes them
     temperature = spec.temperature or (_TEMPERATURE if similarity == "cosine" else 1.0)
     common: dict[str, Any] = {"similarity": similarity, "scale": 1 / temperature}
-    is_distilled = spec.loss in ("margin_mse", "kl")
-    if not is_distilled or spec.contrastive_weight != 0:
+    if spec.ranks:
         guide = _guide(recipe, encode)
         ranking: dict[str, Any] = {**common, "known": known, "guide": guide, "gather_across_devices": are_several()}
-        if is_distilled:
+        if spec.distils:
             common["contrastive"] = MultipleNegativesRankingLoss(student, **ranking)
             if spec.contrastive_weight is not None:
                 common["contrastive_weight"] = spec.contrastive_weight

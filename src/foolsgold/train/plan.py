@@ -109,9 +109,7 @@ def plan(
     train, held_out = held_out_parts(recipe, collection, progress)
     regimes = regimes_of(recipe)
     recipes = [mining_recipe(recipe, regime, student_spec(recipe), None) for regime in regimes]
-    for regime, mining in zip(regimes, recipes, strict=True):
-        if not is_in_batch(regime, recipe):
-            check_there(mining, train)
+    check_there(recipe, student_spec(recipe), train)
     with tempfile.TemporaryDirectory() as folder:
         trainer = build_trainer(
             recipe, train, None, epochs=regimes[-1].to, folder=Path(folder), cache=cache, progress=progress

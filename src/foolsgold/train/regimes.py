@@ -22,7 +22,6 @@ from foolsgold.train.curriculum import Segment, Stretch, mode_sections, segments
 log = logging.getLogger(__name__)
 
 _KEPT = "kept"  # the source that hands a set's negatives on to the next
-DISTILLED = ("margin_mse", "kl")  # losses on the teacher's scores
 
 
 def regimes_of(recipe: Recipe) -> list[RegimeSpec]:
@@ -103,9 +102,9 @@ def mining_recipe(recipe: Recipe, regime: RegimeSpec, student: ModelSpec, kept: 
         mining = with_sections(mining, {} if in_batch else sections)
     except RecipeError as error:
         raise RecipeError("\n".join(f"{where}: {line}" for line in str(error).splitlines())) from None
-    needs_scores = recipe.student.loss in DISTILLED or recipe.student.draw == "balanced"
+    needs_scores = recipe.student.distils or recipe.student.draw == "balanced"
     if needs_scores and (in_batch or mining.teacher is None):
-        what = f"loss {recipe.student.loss}" if recipe.student.loss in DISTILLED else "draw: balanced"
+        what = f"loss {recipe.student.loss}" if recipe.student.distils else "draw: balanced"
         raise RecipeError(f"{where}: {what} needs negatives with teacher scores; name a mode with a teacher")
     if n > mining.select.per_query:
         mining = mining.with_values({"select.per_query": n, "select.cap": max(n, mining.select.cap)})
@@ -117,26 +116,37 @@ def mining_recipe(recipe: Recipe, regime: RegimeSpec, student: ModelSpec, kept: 
     return mining
 
 
-def check_there(mining: Recipe, collection: Collection) -> None:
-    """See that the models and files of a regime's mining are there, before the regimes that come first are trained.
+def check_there(recipe: Recipe, student: ModelSpec, collection: Collection) -> None:
+    """See that the models and files of every regime's mining are there, before the first is trained; each once.
 
     Raises:
         FoolsgoldError: one is not, or cannot be read.
     """
     from foolsgold.teachers.load import find_teacher  # with onnxruntime, which foolsgold itself is imported without
 
-    for name, source in mining.sources.items():
-        kind = mining.kind_of(name)
-        model = source.model or mining.retriever
-        if kind in ("dense", "sparse", "multivector") and name != "self" and model is not None:
-            fetched(locate(model.model), with_code=model.trust_remote_code)
-        if kind == "run" and name != _KEPT:
-            assert source.path is not None  # the recipe says so
-            RunSource(name, source.path, collection)
-    if mining.teacher is not None:
-        find_teacher(mining.teacher)
-    if mining.decide.calibration is not None:
-        calibration.load(mining.decide.calibration)
+    models, teachers, runs, calibrations = {}, {}, {}, set()
+    for regime in regimes_of(recipe):
+        if is_in_batch(regime, recipe):
+            continue
+        mining = mining_recipe(recipe, regime, student, None)
+        for name, source in mining.sources.items():
+            kind, model = mining.kind_of(name), source.model or mining.retriever
+            if kind in ("dense", "sparse", "multivector") and name != "self" and model is not None:
+                models[model.model, model.trust_remote_code] = model
+            if kind == "run" and source.path is not None:
+                runs[source.path] = name
+        if mining.teacher is not None:
+            teachers[mining.teacher.model, mining.teacher.kind] = mining.teacher
+        if mining.decide.calibration is not None:
+            calibrations.add(mining.decide.calibration)
+    for model in models.values():
+        fetched(locate(model.model), with_code=model.trust_remote_code)
+    for teacher in teachers.values():
+        find_teacher(teacher)
+    for path in calibrations:
+        calibration.load(path)
+    for path, name in runs.items():
+        RunSource(name, path, collection)
 
 
 def _within(mining: Recipe, budget: int) -> dict[str, dict[str, Any]]:

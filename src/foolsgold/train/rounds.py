@@ -36,7 +36,6 @@ from foolsgold.recipe import Recipe, RegimeSpec
 from foolsgold.train.curriculum import Segment
 from foolsgold.train.launch import is_first, libraries
 from foolsgold.train.regimes import (
-    DISTILLED,
     check_there,
     held_out_parts,
     is_in_batch,
@@ -129,9 +128,7 @@ class _Loop:
         self._student_spec = student_spec(recipe)
         for regime in self._regimes:  # a mistake in the last regime, or its last mining, must not show after hours
             kept = out / "kept.parquet" if recipe.remine is not None and regime.mines_with_student else None
-            mining = mining_recipe(self._recipe, regime, self._student_spec, kept)
-            if not is_in_batch(regime, self._recipe):
-                check_there(mining, self._collection)
+            mining_recipe(self._recipe, regime, self._student_spec, kept)
         student = fetched(locate(self._student_spec.model), with_code=self._student_spec.trust_remote_code)
         facts = {
             "recipe": self._recipe.model_dump(mode="json", by_alias=True),
@@ -158,8 +155,10 @@ class _Loop:
                 return self._run()
             except Exception as error:
                 # torch's and safetensors' own errors are no OSError, and do not all say what it is
-                is_said = isinstance(error, FoolsgoldError) or shutil.disk_usage(self._folder).free > _NO_ROOM
-                if "No space left" not in str(error) and is_said:
+                is_full = "No space left" in str(error) or (
+                    not isinstance(error, FoolsgoldError) and shutil.disk_usage(self._folder).free <= _NO_ROOM
+                )
+                if not is_full:
                     raise
                 raise TrainingError(
                     f"{self._folder}: the disk is full; make room, and the same command goes on where it was"
@@ -196,6 +195,8 @@ class _Loop:
             log.info("%s: this run is finished; another seed or recipe makes another", self._folder)
             return Trained(self._folder, state)
         self._state = state
+        if not state.rounds:
+            check_there(self._recipe, self._student_spec, self._collection)
         trainer = self._trainer
         plan = segments_of(self._recipe, trainer.steps_per_epoch)
         if not state.rounds:
@@ -454,7 +455,7 @@ def _outcome(compared: Comparison, recipe: Recipe, diverged: bool, best: Round) 
     """
     spec, student = recipe.evaluation, recipe.student
     softened: Outcome = "rolled back"
-    if best.set_version is None and student.loss in DISTILLED and student.contrastive_weight == 0:
+    if best.set_version is None and not student.ranks:
         softened = "stopped"
     if diverged:
         return softened if spec.on_regression == "rollback" else "stopped"

@@ -6,7 +6,7 @@ on more often because it has more negatives: a row is a (query, positive), with 
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -57,8 +57,8 @@ class TrainingRows:
         self.collection = collection
         self.query_rows: IntArray = collection.positive_query
         self.positive_rows: IntArray = collection.positive_rows
-        if draw not in ("uniform", "balanced"):
-            raise TrainingError(f"draw is {draw!r}; it is uniform or balanced")
+        if draw not in get_args(Draw):
+            raise TrainingError(f"draw is {draw!r}; it is {' or '.join(get_args(Draw))}")
         self._seed, self._draw = seed, draw
         self._epoch = torch.zeros(1, dtype=torch.int64)
         self._epoch.share_memory_()  # type: ignore[no-untyped-call]  # for workers that outlive an epoch
