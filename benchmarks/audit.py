@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from foolsgold.collection import Collection, Texts
-from foolsgold.mined_set import MinedSet, SetWriter
+from foolsgold.mined.mined_set import MinedSet, SetWriter
 from foolsgold.recipe import Recipe
 from foolsgold.records import ledger_schema, negatives_schema, positives_schema, queries_schema
 

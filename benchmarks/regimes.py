@@ -193,7 +193,7 @@ def _run(
 
 
 def _untrained() -> Any:
-    from foolsgold.train.student import load_student
+    from foolsgold.training.student import load_student
 
     return load_student(fg.Recipe.build({"student": {"model": STUDENT, "static": True}}))
 

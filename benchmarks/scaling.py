@@ -125,9 +125,9 @@ def _inputs(work: Path, options: argparse.Namespace) -> dict[str, Any]:
     from search_dense import _clustered
 
     from foolsgold import load_collection
-    from foolsgold.encoding.encoders import load_encoder
-    from foolsgold.encoding.store import encode_all
+    from foolsgold.models.encoders import load_encoder
     from foolsgold.recipe import ModelSpec
+    from foolsgold.stores.vectors import encode_all
 
     n_queries = _write_collection(work / "beir", options.data, options.size, options.queries)
     documents, queries = _clustered(np.random.default_rng(_SEED), options.size, n_queries, options.dim)

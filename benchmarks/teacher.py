@@ -46,15 +46,15 @@ from datasets import Dataset
 from sentence_transformers.util import mine_hard_negatives
 
 import foolsgold as fg
-from foolsgold.encoding.batches import length_batches
-from foolsgold.encoding.names import locate
-from foolsgold.encoding.onnx import OnnxModel
-from foolsgold.encoding.torch_model import load_model
+from foolsgold.models.batches import length_batches
+from foolsgold.models.names import locate
+from foolsgold.models.onnx import OnnxModel
+from foolsgold.models.torch_model import load_model
 from foolsgold.recipe import ModelSpec, TeacherSpec
 from foolsgold.records import FloatArray, sigmoid, text_key
+from foolsgold.stores.scores import ScoreStore
 from foolsgold.teachers.load import load_teacher
 from foolsgold.teachers.protocol import Pair
-from foolsgold.teachers.store import ScoreStore
 
 NEGATIVE_BELOW = 0.3
 OTHER_THRESHOLDS = (0.2, 0.4)
@@ -182,7 +182,7 @@ class Round:
             arguments += ["--set", assignment]
         begun = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-m", "foolsgold.cli", *arguments],
+            [sys.executable, "-m", "foolsgold.commands.main", *arguments],
             env=os.environ | {"FOOLSGOLD_CACHE": str(cache)},
             check=True,
             stdout=subprocess.PIPE,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from onnx_models import bge, make_onnx_folder
+
+__all__ = ["bge", "make_onnx_folder"]
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import foolsgold as fg
-from foolsgold.encoding.names import locate
+from foolsgold.models.names import locate
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MODELS = {

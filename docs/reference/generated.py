@@ -117,7 +117,7 @@ def _flow(value: Any) -> str:
 def command_line(_: str) -> str:
     """Each command with its arguments and options, as typer itself documents them."""
     written = subprocess.run(
-        [sys.executable, "-m", "typer", "foolsgold.cli", "utils", "docs", "--name", "foolsgold"],
+        [sys.executable, "-m", "typer", "foolsgold.commands.main", "utils", "docs", "--name", "foolsgold"],
         check=True,
         capture_output=True,
         text=True,

@@ -13,8 +13,8 @@ import pytest
 from toy import TableTeacher, collection
 
 import foolsgold as fg
-from foolsgold.calibrate import calibrate, judged_pairs
 from foolsgold.calibration import Calibration, load
+from foolsgold.calibration.calibrate import calibrate, judged_pairs
 from foolsgold.commands.calibrate import _print
 from foolsgold.commands.calibrate import calibrate as command
 from foolsgold.errors import CollectionError, RecipeError
@@ -255,7 +255,7 @@ def test_the_command_writes_and_names_what_is_wrong(tmp_path: Path) -> None:
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "foolsgold.cli", "calibrate", *arguments],
+            [sys.executable, "-m", "foolsgold.commands.main", "calibrate", *arguments],
             cwd=tmp_path,
             text=True,
             capture_output=True,

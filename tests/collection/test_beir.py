@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from foolsgold.cache import cache_folder
 from foolsgold.collection import corpus, load_collection
 from foolsgold.collection.beir import read_qrels
 from foolsgold.errors import CollectionError
+from foolsgold.files import cache_folder
 
 Write = Callable[..., Path]
 

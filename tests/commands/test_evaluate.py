@@ -17,9 +17,9 @@ pytest.importorskip("sentence_transformers", reason="needs the torch extra")
 
 import small_training as small
 
-from foolsgold.cli import app
+from foolsgold.commands.main import app
 from foolsgold.errors import FoolsgoldError
-from foolsgold.evaluate import Evaluation, evaluate
+from foolsgold.evaluation.evaluate import Evaluation, evaluate
 from foolsgold.progress import SILENT
 
 
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "foolsgold.cli", "evaluate", *arguments],
+        [sys.executable, "-m", "foolsgold.commands.main", "evaluate", *arguments],
         cwd=folder,
         env=os.environ | {"COLUMNS": "200", "FOOLSGOLD_CACHE": str(folder / "cache")},
         capture_output=True,

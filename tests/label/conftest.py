@@ -68,7 +68,7 @@ class Served:
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "foolsgold.cli", "label", *arguments, "--json"],
+            [sys.executable, "-m", "foolsgold.commands.main", "label", *arguments, "--json"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -106,7 +106,7 @@ def command() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs `foolsgold label ...` to its end, in an interpreter that has run `before` first."""
 
     def run(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
-        program = f"{before}\nfrom foolsgold import cli\ncli.main()"
+        program = f"{before}\nfrom foolsgold.commands import main as cli\ncli.main()"
         return subprocess.run(
             [sys.executable, "-c", program, "label", *arguments],
             capture_output=True,

@@ -19,7 +19,7 @@ from toy import TableTeacher, collection, run_file
 import foolsgold as fg
 from foolsgold.errors import MinedSetError
 from foolsgold.label.choose import choose
-from foolsgold.mined_set import MinedSet
+from foolsgold.mined.mined_set import MinedSet
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -13,7 +13,7 @@ import pytest
 from foolsgold.calibration.labels import read_labels
 from foolsgold.label.answers import Answers
 from foolsgold.label.choose import choose
-from foolsgold.mined_set import MinedSet
+from foolsgold.mined.mined_set import MinedSet
 
 pytest.importorskip("playwright", reason="needs the package playwright")
 pytest.importorskip("starlette", reason="needs the extra label")

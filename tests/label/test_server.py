@@ -17,7 +17,7 @@ from foolsgold.errors import CollectionError
 from foolsgold.label.answers import Answers
 from foolsgold.label.choose import choose
 from foolsgold.label.session import Session
-from foolsgold.mined_set import MinedSet
+from foolsgold.mined.mined_set import MinedSet
 
 pytest.importorskip("httpx", reason="needs the extra llm, whose client talks to the server here")
 pytest.importorskip("starlette", reason="needs the extra label")

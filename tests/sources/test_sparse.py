@@ -5,8 +5,8 @@ import pytest
 from tiny_models import splade, static_sparse_encoder
 from toy import collection
 
-from foolsgold.encoding.sparse import SparseModel
 from foolsgold.errors import ModelError
+from foolsgold.models.sparse import SparseModel
 from foolsgold.recipe import ModelSpec, SourceSpec
 from foolsgold.sources import sparse as module
 from foolsgold.sources.sparse import SparseSource

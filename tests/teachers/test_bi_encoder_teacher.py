@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from foolsgold.encoding.encoders import load_encoder
+from foolsgold.models.encoders import load_encoder
 from foolsgold.recipe import ModelSpec, TeacherSpec
 from foolsgold.teachers.bi_encoder import BiEncoderTeacher
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foolsgold.errors import TeacherError
+from foolsgold.stores.scores import ScoreStore
 from foolsgold.teachers.cached import CachedTeacher
-from foolsgold.teachers.store import ScoreStore
 
 
 class Overlap:
@@ -165,7 +165,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from foolsgold.teachers.cached import CachedTeacher
-from foolsgold.teachers.store import ScoreStore
+from foolsgold.stores.scores import ScoreStore
 
 class Dies:
     scale, fingerprint, asked = "logit", "overlap", 0

@@ -136,5 +136,5 @@ def test_in_bfloat16_logits_stay_within_its_rounding_of_float32(folder):
 
 def test_auto_is_bfloat16_only_where_the_processor_multiplies_it(folder, monkeypatch):
     for has, dtype in ((True, "bfloat16"), (False, "float32")):
-        monkeypatch.setattr("foolsgold.encoding.dtype.cpu_has_bfloat16", lambda has=has: has)
+        monkeypatch.setattr("foolsgold.models.dtype.cpu_has_bfloat16", lambda has=has: has)
         assert teacher(folder, dtype="auto").fingerprint == teacher(folder, dtype=dtype).fingerprint

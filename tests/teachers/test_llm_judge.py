@@ -14,11 +14,11 @@ import pytest
 from toy import TableTeacher, collection, run_file
 
 import foolsgold as fg
-from foolsgold.decide import judge_ambiguous
 from foolsgold.errors import RecipeError, TeacherError
 from foolsgold.recipe import JudgeSpec, Recipe
 from foolsgold.records import REASON, REASONS, Column, Verdicts, Zone
-from foolsgold.teachers.store import ScoreStore
+from foolsgold.rules.decide import judge_ambiguous
+from foolsgold.stores.scores import ScoreStore
 
 pytest.importorskip("httpx", reason="needs the extra llm")
 

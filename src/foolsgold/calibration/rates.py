@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from foolsgold.calibration.logistic import DoubleArray
-from foolsgold.measures.wilson import wilson
+from foolsgold.calibration.wilson import wilson
 from foolsgold.records import BoolArray, IntArray, LongArray
 
 CONFIDENCE = 0.95  # of one-sided bounds

@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foolsgold.cache import cache_folder
 from foolsgold.collection.lines import type_word
 from foolsgold.collection.rows import Rows, rows_of_file
 from foolsgold.collection.texts import Texts, strings
 from foolsgold.errors import CollectionError
+from foolsgold.files import cache_folder
 from foolsgold.progress import SILENT, Progress
 from foolsgold.records import LongArray
 

@@ -17,8 +17,8 @@ from foolsgold.errors import GateFailed, MinedSetError
 from foolsgold.recipe import Recipe
 
 if TYPE_CHECKING:
-    from foolsgold.importing import FileAudit
-    from foolsgold.mined_set import MinedSet
+    from foolsgold.exchange.found import FileAudit
+    from foolsgold.mined.mined_set import MinedSet
 
 
 def audit(
@@ -70,8 +70,8 @@ def audit(
     given = [name for name, value in of_files.items() if value]
     if given:
         raise MinedSetError(f"{path}: a mined set; {', '.join(given)} {'is' if len(given) == 1 else 'are'} for files")
-    from foolsgold import show
-    from foolsgold.mined_set import MinedSet
+    from foolsgold.commands import show
+    from foolsgold.mined.mined_set import MinedSet
 
     mined = MinedSet(path)
     measured = mined.audit()
@@ -108,7 +108,7 @@ def _audit_file(
     as_json: bool,
 ) -> None:
     from foolsgold.collection import load_collection
-    from foolsgold.importing import audit_file
+    from foolsgold.exchange.found import audit_file
 
     progress = log_to_stderr(quiet)
     logging.getLogger("foolsgold.mine").setLevel(logging.ERROR)  # what it would say of the file is said below
@@ -145,7 +145,7 @@ _COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
 
 def _told(measured: FileAudit) -> RenderableType:
     """The file, what each of its negatives is, and the audit of all of them."""
-    from foolsgold import show
+    from foolsgold.commands import show
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for justify in ("left", "right", "right", "left"):

@@ -63,8 +63,8 @@ def calibrate(
     Examples: `foolsgold calibrate labels.jsonl --mined mined/` or
     `foolsgold calibrate --beir data/judged --split dev --relevant-from 2 --retriever org/model --teacher org/model`
     """
-    from foolsgold.calibrate import calibrate as run
-    from foolsgold.calibrate import check_heeded
+    from foolsgold.calibration.calibrate import calibrate as run
+    from foolsgold.calibration.calibrate import check_heeded
     from foolsgold.calibration.plot import save_plot
 
     progress = log_to_stderr(quiet)
@@ -102,7 +102,7 @@ def calibrate(
 def _what(recipe_file: Path | None, mined: Path | None, values: Mapping[str, Any]) -> tuple[Any, Recipe]:
     """The collection, where it is not the recipe's own, and the recipe; values: what is to be changed in it."""
     if mined is not None:
-        from foolsgold.mined_set import MinedSet
+        from foolsgold.mined.mined_set import MinedSet
 
         if recipe_file or any(field.partition(".")[0] == "collection" for field in values):
             raise RecipeError(

@@ -12,7 +12,7 @@ from foolsgold.commands.console import Assign, Json, Quiet, assignments, count, 
 from foolsgold.errors import FoolsgoldError, GateFailed
 
 if TYPE_CHECKING:
-    from foolsgold.check import Answer, Findings
+    from foolsgold.findings import Answer, Findings
 
 _COLOURS = {"error": "red", "warning": "yellow", "yes": "green", "no": "red", "unknown": "dim"}
 
@@ -45,9 +45,9 @@ def check(
     Examples: `foolsgold check recipe.yaml`, `foolsgold check mined/ --set student.model=runs/RUN/model`,
     `foolsgold check --explain FG003` or `foolsgold check --checklist runs/RUN`
     """
-    from foolsgold.check import check as run
-    from foolsgold.check import checklist
-    from foolsgold.check.rules import rule_of
+    from foolsgold.findings import check as run
+    from foolsgold.findings import checklist
+    from foolsgold.findings.rules import rule_of
 
     if explain is not None:
         rule = rule_of(explain)

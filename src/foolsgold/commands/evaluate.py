@@ -10,13 +10,13 @@ import typer
 from rich.table import Table
 
 from foolsgold.commands.console import Json, Quiet, assignments, log_to_stderr, out, print_json
-from foolsgold.encoding.names import locate
 from foolsgold.errors import EvaluationError, GateFailed
+from foolsgold.models.names import locate
 from foolsgold.recipe import CollectionSpec
 
 if TYPE_CHECKING:
     from foolsgold.collection import Collection
-    from foolsgold.measures.evaluation import Evaluation
+    from foolsgold.evaluation.evaluation import Evaluation
 
 _SAVED = ".parquet"
 
@@ -62,8 +62,8 @@ def evaluate(
     `foolsgold evaluate runs/RUN/model --baseline before.parquet`
     """
     from foolsgold.collection import load_collection
-    from foolsgold.evaluate import evaluate as run
-    from foolsgold.measures.evaluation import Evaluation
+    from foolsgold.evaluation.evaluate import evaluate as run
+    from foolsgold.evaluation.evaluation import Evaluation
 
     progress = log_to_stderr(quiet)
     settings = assignments(assign or [])
@@ -132,7 +132,7 @@ def _check_there(name: str) -> None:
 
 def _trained_on(name: str) -> CollectionSpec | None:
     """The collection that a model of a run was trained on, all its queries, as the model's record has it."""
-    from foolsgold.check.subject import record_of
+    from foolsgold.findings.subject import record_of
 
     folder = locate(name).folder
     record = record_of(folder) if folder is not None else None

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from foolsgold.auditing.page import printable
 from foolsgold.commands.console import Json, out, print_json
 from foolsgold.errors import FoolsgoldError
-from foolsgold.page import printable
 
 if TYPE_CHECKING:
     from foolsgold.collection import Texts
-    from foolsgold.diff import Diff
-    from foolsgold.mined_set import MinedSet
+    from foolsgold.mined.diff import Diff
+    from foolsgold.mined.mined_set import MinedSet
 
 Set = Annotated[Path, typer.Argument(metavar="SET", help="A mined set, or a folder of sets (its newest).")]
 
@@ -34,8 +34,8 @@ def explain(
 
     Example: `foolsgold explain mined/ q17 d42`
     """
-    from foolsgold.lineage import history
-    from foolsgold.mined_set import MinedSet
+    from foolsgold.mined.mined_set import MinedSet
+    from foolsgold.training.lineage import history
 
     mined = MinedSet(path)
     story = mined.explain(query_id, doc_id)
@@ -60,7 +60,7 @@ def diff(
 
     Example: `foolsgold diff mined/3f1c0a2b9d4e mined/8a7b6c5d4e3f`
     """
-    from foolsgold.mined_set import MinedSet
+    from foolsgold.mined.mined_set import MinedSet
 
     sets = MinedSet(before), MinedSet(after)
     change = sets[0].diff(sets[1])

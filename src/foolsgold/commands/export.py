@@ -44,8 +44,8 @@ def export(
     Examples: `foolsgold export mined/ --to flagembedding --scores --out train.jsonl` or
     `foolsgold export mined/ --to tevatron --push-to-hub me/my-negatives`
     """
-    from foolsgold.export import export as run
-    from foolsgold.export.hub import push_to_hub as push
+    from foolsgold.exchange.export import export as run
+    from foolsgold.exchange.hub import push_to_hub as push
 
     log_to_stderr(quiet)
     if (target is None) == (push_to_hub is None):

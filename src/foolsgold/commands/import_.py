@@ -36,8 +36,8 @@ def import_(
     Examples: `foolsgold import their.jsonl --teacher org/cross-encoder` then
     `foolsgold export mined/ --to flagembedding --out clean.jsonl`
     """
-    from foolsgold import show
-    from foolsgold.importing import import_set
+    from foolsgold.commands import show
+    from foolsgold.exchange.importing import import_set
 
     progress = log_to_stderr(quiet)
     mined = import_set(

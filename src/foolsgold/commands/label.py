@@ -41,7 +41,7 @@ def label(
     from foolsgold.label.answers import Answers
     from foolsgold.label.choose import choose
     from foolsgold.label.session import Session
-    from foolsgold.mined_set import MinedSet
+    from foolsgold.mined.mined_set import MinedSet
 
     mined = MinedSet(path)
     pairs = choose(mined, n, seed)

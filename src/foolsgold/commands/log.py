@@ -12,7 +12,7 @@ from rich.tree import Tree
 from foolsgold.commands.console import Json, count, out, print_json, print_wide
 
 if TYPE_CHECKING:
-    from foolsgold.lineage import Node
+    from foolsgold.training.lineage import Node
 
 _WIDTH = 1000  # characters of a line in a file or pipe
 
@@ -27,7 +27,7 @@ def log(
 
     Example: `foolsgold log runs/`
     """
-    from foolsgold.lineage import lineage
+    from foolsgold.training.lineage import lineage
 
     nodes = lineage(path)
     if as_json:

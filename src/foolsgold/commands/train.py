@@ -13,7 +13,7 @@ from foolsgold.commands.console import Assign, Json, Quiet, assignments, log_to_
 from foolsgold.recipe import Recipe
 
 if TYPE_CHECKING:
-    from foolsgold.train import Plan, Trained
+    from foolsgold.training import Plan, Trained
 
 _WIDTH = 180  # characters that a row of the table of rounds may take; a narrow terminal has two tables of them
 
@@ -35,9 +35,9 @@ def train(
     Examples: `foolsgold train recipe.yaml` or
     `foolsgold train recipe.yaml --set student.loss=kl --set evaluation.split=dev --dry-run`
     """
-    from foolsgold.train import plan
-    from foolsgold.train import train as run
-    from foolsgold.train.launch import is_first
+    from foolsgold.training import plan
+    from foolsgold.training import train as run
+    from foolsgold.training.launch import is_first
 
     progress = log_to_stderr(quiet)
     recipe = Recipe.from_yaml(recipe_file).with_values(assignments(assign or []))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foolsgold.errors import MinedSetError
-from foolsgold.mined_set import MinedSet
+from foolsgold.mined.mined_set import MinedSet
 from foolsgold.records import IntArray, LongArray
 from foolsgold.teachers.scale import log_odds
 

@@ -15,7 +15,7 @@ from foolsgold.label.answers import LABELS, Answers, Key, Label
 from foolsgold.label.choose import Pair
 from foolsgold.label.estimate import estimate
 from foolsgold.label.words import marked
-from foolsgold.mined_set import MinedSet
+from foolsgold.mined.mined_set import MinedSet
 from foolsgold.search.tokens import TokenizerName
 
 

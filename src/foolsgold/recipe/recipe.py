@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from foolsgold.errors import RecipeError
-from foolsgold.page.tables import html_table
+from foolsgold.recipe.html import html_table
 from foolsgold.recipe.stage import BatchSize, Fraction, Stage, flat
 from foolsgold.recipe.training import EvaluationSpec, RegimeSpec, RemineSpec, StudentSpec
 from foolsgold.records import Scale

@@ -14,11 +14,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from foolsgold.cache import cache_folder
 from foolsgold.calibration import Calibration
 from foolsgold.collection import Collection, load_collection
 from foolsgold.errors import CollectionError, RecipeError
-from foolsgold.mine import mine
+from foolsgold.files import cache_folder
+from foolsgold.mining.mine import mine
 from foolsgold.progress import SILENT, Advance, Progress
 from foolsgold.recipe import Recipe
 from foolsgold.risk.methods import Method, methods
@@ -201,7 +201,7 @@ def _truths(
 
 def _check_judge(judge: Calibration, recipe: Recipe, own_teacher: Any, cache: str | Path | None) -> None:
     """Before anything is mined: was it calibrated with this teacher and this retriever?"""
-    from foolsgold.encoding.described import described_encoder  # onnxruntime takes a while to import
+    from foolsgold.stores.encoders import described_encoder  # onnxruntime takes a while to import
     from foolsgold.teachers.load import load_teacher
     from foolsgold.teachers.plain import PlainTeacher
 

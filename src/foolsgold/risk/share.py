@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from foolsgold.measures.wilson import wilson
+from foolsgold.calibration.wilson import wilson
 
 _Z = NormalDist().inv_cdf(0.975)  # intervals are of 95 %
 FEW = 20  # below this the interval is wider than 40 points at a half: no figure to act on

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foolsgold.mined_set import MinedSet
+from foolsgold.mined.mined_set import MinedSet
 from foolsgold.records import LongArray
 from foolsgold.risk.share import Share
 from foolsgold.risk.truth import Truth

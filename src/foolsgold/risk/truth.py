@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from foolsgold.collection import Collection
 from foolsgold.records import BoolArray, Column, FloatArray, IntArray, LongArray, Scale, pair_keys
-from foolsgold.select import uniforms
+from foolsgold.rules.select import uniforms
 
 Way = Literal["hidden", "judged", "estimated"]
 

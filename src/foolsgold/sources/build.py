@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from foolsgold.collection import Collection
-from foolsgold.encoding.names import locate
+from foolsgold.models.names import locate
 from foolsgold.recipe import ModelSpec, Recipe, SourceSpec
 from foolsgold.sources.protocol import Source
 

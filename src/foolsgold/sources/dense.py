@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from foolsgold.collection.collection import Collection
-from foolsgold.encoding.atomic import written_once
-from foolsgold.encoding.described import described_encoder
-from foolsgold.encoding.store import encode_all
 from foolsgold.errors import SourceError
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import ModelSpec, SourceSpec
 from foolsgold.records import FloatArray, Hits, IntArray
 from foolsgold.search import ann, top_k
+from foolsgold.stores.atomic import written_once
+from foolsgold.stores.encoders import described_encoder
+from foolsgold.stores.vectors import encode_all
 
 _PAIRS_AT_ONCE = 16_384
 _ROWS_AT_ONCE = 16_384

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from foolsgold.collection import Collection
-from foolsgold.encoding.late_interaction import load_late_interaction, max_sim, one_thread_a_product
-from foolsgold.encoding.token_store import TokenVectors, encode_tokens
+from foolsgold.models.late_interaction import load_late_interaction, max_sim, one_thread_a_product
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import SourceSpec
 from foolsgold.records import FloatArray, Hits, IntArray, LongArray
 from foolsgold.search.threads import Threads
+from foolsgold.stores.tokens import TokenVectors, encode_tokens
 
 # A product of so many document tokens and query tokens takes 16 MB, for each thread.
 _DOCUMENT_TOKENS = 8192

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from foolsgold.encoding.encoders import load_encoder
-from foolsgold.encoding.remembered import Remembered
+from foolsgold.models.encoders import load_encoder
+from foolsgold.models.remembered import Remembered
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import ModelSpec, TeacherSpec
 from foolsgold.records import FloatArray, Scale

@@ -11,8 +11,8 @@ import numpy as np
 from foolsgold.errors import TeacherError
 from foolsgold.progress import SILENT, Advance, Progress
 from foolsgold.records import BoolArray, Column, FloatArray, Scale, text_key
+from foolsgold.stores.scores import PairKey, ScoreStore
 from foolsgold.teachers.protocol import Pair, Teacher
-from foolsgold.teachers.store import PairKey, ScoreStore
 
 _EXCERPT = 60
 # How far outside [-1, 1] rounding may put a cosine (bfloat16 models).

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from foolsgold.encoding.configs import read_json
-from foolsgold.encoding.names import Located, fetched, fingerprint
-from foolsgold.encoding.torch_model import load_model
 from foolsgold.errors import MissingExtra, ModelError
+from foolsgold.models.configs import read_json
+from foolsgold.models.names import Located, fetched, fingerprint
+from foolsgold.models.torch_model import load_model
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import TeacherSpec
 from foolsgold.records import FloatArray, Scale

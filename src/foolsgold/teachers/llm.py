@@ -24,7 +24,7 @@ from foolsgold.errors import RecipeError, TeacherError
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import JudgeSpec
 from foolsgold.records import Column, text_key
-from foolsgold.teachers.store import PairKey, ScoreStore
+from foolsgold.stores.scores import PairKey, ScoreStore
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from foolsgold.encoding.configs import read_json
-from foolsgold.encoding.names import Located, fetched, locate
-from foolsgold.encoding.onnx import OnnxModel
 from foolsgold.errors import ModelError
+from foolsgold.models.configs import read_json
+from foolsgold.models.names import Located, fetched, locate
+from foolsgold.models.onnx import OnnxModel
 from foolsgold.recipe import ModelSpec, TeacherSpec
 from foolsgold.records import Scale
 from foolsgold.teachers.protocol import Teacher

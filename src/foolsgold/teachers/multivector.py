@@ -7,8 +7,8 @@ from hashlib import sha256
 
 import numpy as np
 
-from foolsgold.encoding.late_interaction import load_late_interaction, max_sim, one_thread_a_product
-from foolsgold.encoding.remembered import Remembered
+from foolsgold.models.late_interaction import load_late_interaction, max_sim, one_thread_a_product
+from foolsgold.models.remembered import Remembered
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import TeacherSpec
 from foolsgold.records import FloatArray, Scale

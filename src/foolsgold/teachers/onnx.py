@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from foolsgold.encoding.names import Located, fingerprint
-from foolsgold.encoding.onnx import OnnxModel
 from foolsgold.errors import ModelError
+from foolsgold.models.names import Located, fingerprint
+from foolsgold.models.onnx import OnnxModel
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import TeacherSpec
 from foolsgold.records import FloatArray, Scale

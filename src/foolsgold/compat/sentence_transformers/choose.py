@@ -9,10 +9,10 @@ from itertools import count
 
 import numpy as np
 
-from foolsgold import select
 from foolsgold.compat.sentence_transformers.pairs import Pairs
 from foolsgold.compat.sentence_transformers.settings import Range, Sampling, Thresholds
 from foolsgold.records import BoolArray, Column, FloatArray, IntArray, LongArray
+from foolsgold.rules import select
 
 _PATIENT_WAVES = 3  # after these a query that is still short looks twice as far ahead each time
 

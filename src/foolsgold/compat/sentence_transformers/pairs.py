@@ -13,8 +13,8 @@ import numpy as np
 from foolsgold.collection.columns import nearest
 from foolsgold.collection.texts import Texts, first_of_equal
 from foolsgold.errors import CollectionError
-from foolsgold.exclude import is_pair
 from foolsgold.records import BoolArray, IntArray, LongArray, pair_keys
+from foolsgold.rules.exclude import is_pair
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -14,9 +14,9 @@ from foolsgold.compat.sentence_transformers.nearest import array
 from foolsgold.compat.sentence_transformers.pairs import Pairs
 from foolsgold.progress import SILENT, Progress
 from foolsgold.records import FloatArray, IntArray, Scale
+from foolsgold.stores.scores import ScoreStore
 from foolsgold.teachers.cached import CachedTeacher, checked
 from foolsgold.teachers.protocol import Pair
-from foolsgold.teachers.store import ScoreStore
 
 log = logging.getLogger("foolsgold.compat.sentence_transformers")
 

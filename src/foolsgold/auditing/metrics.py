@@ -1,0 +1,193 @@
+"""`audit`: every measure of a mined set, in one object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from foolsgold.auditing.composition import Hubs, SourceShare, by_source, hubs_of, overlap
+from foolsgold.auditing.dip import Modes
+from foolsgold.auditing.gates import Gate, gates
+from foolsgold.auditing.leakage import Leakage, leakage_of
+from foolsgold.auditing.margins import Margins, Scores, in_unit, modes_of
+from foolsgold.auditing.texts import Lengths, lengths_of, near_duplicate_share
+from foolsgold.collection import Collection
+from foolsgold.errors import FoolsgoldError, MinedSetError
+from foolsgold.recipe import AuditSpec, ExcludeSpec
+from foolsgold.recipe.html import html_table
+from foolsgold.records import Scale
+
+if TYPE_CHECKING:
+    from foolsgold.mined.mined_set import MinedSet
+
+_WORSE = ("warn", "fail")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Measures of one mined set. What cannot be measured is None: without a teacher, or without the collection.
+
+    negatives, queries: how many (with `positive_reference: each`, a query counts once for each positive).
+    fill_rate: share of queries that have all the negatives asked for; short, missing, empty: queries with fewer, the
+    negatives that they lack, queries without any; per_query: how many queries have 0, 1, 2, ... negatives.
+    score_unit: what margins are in: logits, or cosines with a teacher on that scale.
+    mean_margin: mean over negatives of positive minus negative score, in logits (None with cosines).
+    inverted_share: share of negatives that score above their positive.
+    margins, modes: the distribution of the margins; sources: the same for each source, with shares and ranks.
+    median_positive: of the scores of the positives that margins are measured from; low_positive_share: of queries whose
+    positive the teacher would call a negative (below decide.negative_below, or where that is not set or a calibration
+    decides, below a logit of 0).
+    overlap: of each two sources, the share of their candidates that both propose.
+    near_duplicate_share: of negatives that nearly repeat another one of their query.
+    notes: what was converted, and what could not be measured and why.
+    """
+
+    negatives: int
+    queries: int
+    fill_rate: float
+    mean_margin: float | None
+    inverted_share: float | None
+    short: int
+    missing: int
+    empty: int
+    per_query: tuple[int, ...]
+    score_unit: Scale | None
+    margins: Margins | None
+    modes: Modes | None
+    median_positive: float | None
+    low_positive_share: float | None
+    sources: dict[str, SourceShare]
+    overlap: dict[str, float]
+    hubs: Hubs
+    lengths: Lengths | None
+    near_duplicate_share: float | None
+    leakage: Leakage | None
+    notes: tuple[str, ...]
+    gates: tuple[Gate, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether no gate failed."""
+        return all(gate.verdict != "fail" for gate in self.gates)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of the gates that failed."""
+        return tuple(gate.name for gate in self.gates if gate.verdict == "fail")
+
+    @property
+    def warned(self) -> tuple[str, ...]:
+        """The names of the gates that warn."""
+        return tuple(gate.name for gate in self.gates if gate.verdict == "warn")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self) | {"passed": self.passed}
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            f"audit of {self.negatives:,} negatives for {self.queries:,} queries",
+            ("gate", "what it measures", "value", "limit", "verdict", "what to do"),
+            (
+                (gate.name, gate.measure, gate.value, gate.limit, gate.verdict, gate.remedy * (gate.verdict in _WORSE))
+                for gate in self.gates
+            ),
+        )
+
+
+def audit(mined: MinedSet) -> Audit:
+    """Measure a set.
+
+    Raises:
+        MinedSetError: its tables cannot be read, or do not belong together.
+    """
+    negatives, queries, manifest = mined.negatives, mined.queries, mined.manifest
+    sources = list(manifest["sources"])
+    counts = queries["selected"].to_numpy()
+    if counts.sum() != len(negatives):
+        raise MinedSetError(
+            f"{mined.path}: queries.parquet counts {counts.sum():,} negatives, negatives.parquet has "
+            f"{len(negatives):,}; mine the set again"
+        )
+    scale: Scale | None = manifest["teacher"]["scale"] if manifest["teacher"] else None
+    scores = Scores.of(negatives, scale) if scale is not None else None
+    margins = Margins.of(scores) if scores else None
+    shortfall = queries["shortfall"].to_numpy()
+    ranks = mined.ledger_batches([f"{source}_rank" for source in sources])
+    measured = Audit(
+        negatives=len(negatives),
+        queries=len(queries),
+        fill_rate=float(np.mean(shortfall == 0)) if len(shortfall) else 0.0,
+        mean_margin=margins.mean if margins and scale != "cosine" else None,
+        inverted_share=margins.inverted_share if margins else None,
+        short=int(np.count_nonzero(shortfall)),
+        missing=int(shortfall.sum()),
+        empty=int(np.count_nonzero(counts == 0)),
+        per_query=tuple(np.bincount(counts).tolist()),
+        score_unit=scores.scale if scores else None,
+        margins=margins,
+        modes=modes_of(scores, len(queries)) if scores else None,
+        sources=by_source(negatives, sources, scores),
+        overlap=overlap(ranks, sources),
+        hubs=hubs_of(negatives),
+        **_of_positives(queries, scale, manifest),
+        **_of_texts(mined, counts, scale),
+    )
+    limits = AuditSpec.model_validate(manifest["recipe"]["audit"])
+    return replace(measured, gates=gates(measured, limits))
+
+
+def _of_positives(queries: pa.Table, scale: Scale | None, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What the teacher says of the positives that margins are measured from."""
+    scores = pc.drop_null(queries["positive_score"]).to_numpy()
+    if scale is None or not len(scores):
+        return {"median_positive": None, "low_positive_share": None}
+    judged = manifest["teacher"].get("judge") is not None  # then negative_below is not on the teacher's scale
+    threshold = None if judged else manifest["recipe"]["decide"]["negative_below"]
+    positive = in_unit(scores, scale)
+    low = scores < threshold if threshold is not None else positive < 0 if scale != "cosine" else None
+    return {
+        "median_positive": float(np.median(positive)),
+        "low_positive_share": None if low is None else float(np.mean(low)),
+    }
+
+
+def _of_texts(mined: MinedSet, counts: Any, scale: Scale | None) -> dict[str, Any]:
+    """What needs the collection, and notes on what could not be had."""
+    notes = []
+    if scale is None:
+        notes.append("no teacher scored this set: its margins are not known")
+    elif scale == "probability":
+        notes.append("margins are in logits, converted from the teacher's probabilities")
+    elif scale == "cosine":
+        notes.append("the teacher gives cosines: margins are differences of cosines, and have no gate")
+    unknown = {"lengths": None, "near_duplicate_share": None, "leakage": None}
+    try:
+        collection = mined.collection
+    except FoolsgoldError as error:
+        notes.append(f"lengths, near-duplicates and leakage are not known: {error}")
+        return unknown | {"notes": tuple(notes)}
+    documents, exclude = collection.documents, mined.manifest["recipe"]["exclude"]
+    rows = documents.rows_of(mined.negatives["doc_id"])
+    threshold = exclude["near_duplicate"] or ExcludeSpec.model_fields["near_duplicate"].default
+    leakage, note = _leakage(mined, collection)
+    return {
+        "lengths": lengths_of(documents, rows, documents.rows_of(mined.positives["doc_id"])),
+        "near_duplicate_share": near_duplicate_share(documents, rows, counts, threshold),
+        "leakage": leakage,
+        "notes": (*notes, *note),
+    }
+
+
+def _leakage(mined: MinedSet, collection: Collection) -> tuple[Leakage | None, list[str]]:
+    """Other splits are looked at in passing: a broken one must not cost the set that was mined."""
+    try:
+        leakage = leakage_of(mined.negatives, collection, mined.manifest["recipe"]["collection"])
+    except (FoolsgoldError, OSError) as error:
+        return None, [f"leakage is not known: {error}"]
+    return leakage, [] if leakage else ["leakage is not known: there are no other splits with qrels to look into"]

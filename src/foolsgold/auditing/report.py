@@ -1,0 +1,93 @@
+"""The report: one page that needs nothing but itself, and its plots as pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import yaml
+from markupsafe import Markup
+
+from foolsgold.auditing import plots
+from foolsgold.auditing.composition import BANDS
+from foolsgold.auditing.examples import look
+from foolsgold.auditing.figures import as_png, as_svg
+from foolsgold.auditing.margins import Scores, in_unit
+from foolsgold.auditing.page import environment
+from foolsgold.errors import MinedSetError
+from foolsgold.records import Scale
+
+if TYPE_CHECKING:
+    from foolsgold.mined.mined_set import MinedSet
+
+
+def write_report(mined: MinedSet, path: Path) -> None:
+    """Write the page to `path`, and margins.png and ranks.png beside it.
+
+    It says nothing of when, where or how fast the set was mined, so that the same set gives the same bytes.
+
+    Raises:
+        MinedSetError: the folder cannot be written to, or the set's tables cannot be read.
+    """
+    page, pictures = render(mined)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for name, picture in pictures.items():
+            (path.parent / f"{name}.png").write_bytes(picture)
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise MinedSetError(f"{path}: the report cannot be written here ({error}); name another file") from None
+
+
+def render(mined: MinedSet) -> tuple[str, dict[str, bytes]]:
+    """The page, and the plots as PNG by name."""
+    manifest, audit, evidence = mined.manifest, mined.audit(), look(mined)
+    sources = list(manifest["sources"])
+    scale: Scale | None = manifest["teacher"]["scale"] if manifest["teacher"] else None
+    figures = {}
+    if scale is not None and audit.margins is not None:
+        scores = Scores.of(mined.negatives, scale)
+        limit = manifest["recipe"]["audit"]["min_mean_margin"]
+        figures["margins"] = plots.margins_by_source(scores, sources, limit)
+        figures["ranks"] = plots.scores_by_rank(evidence.ranks, scores.scale, _thresholds(manifest, scale))
+    page = environment(Path(__file__).parent).get_template("report.html.jinja").render(
+        version=mined.version,
+        manifest=manifest,
+        audit=audit,
+        evidence=evidence,
+        bands=BANDS,
+        funnel=_funnel(manifest),
+        scale=scale,
+        recipe=yaml.safe_dump(
+            {name: value for name, value in manifest["recipe"].items() if name != "collection"},
+            sort_keys=False, allow_unicode=True,
+        ),
+        # matplotlib escapes what it writes into an SVG
+        plots={name: Markup(as_svg(figure, name)) for name, figure in figures.items()},
+    )  # fmt: skip
+    return page, {name: as_png(figure) for name, figure in figures.items()}
+
+
+def _funnel(manifest: dict[str, Any]) -> list[tuple[int, str, int, str]]:
+    """(depth, name, number, kind) of each step from the candidates to the selected negatives."""
+    counts = manifest["counts"]
+    steps = [(0, "candidates", counts["candidates"], "all"), (1, "excluded", counts["excluded"], "excluded")]
+    for zone in ("excluded", "negative", "ambiguous", "false_negative", "unscored"):
+        if zone != "excluded" and counts[zone]:
+            steps.append((1, zone.replace("_", " "), counts[zone], zone))
+        reasons = sorted(counts["reasons"].get(zone, {}).items(), key=lambda item: (-item[1], item[0]))
+        if zone == "excluded" or len(reasons) > 1:
+            steps += [(2, reason.replace("_", " "), number, zone) for reason, number in reasons]
+    steps.append((0, "selected", counts["selected"], "selected"))
+    steps += [(1, f"from {source}", number, "selected") for source, number in counts["selected_by"].items()]
+    return steps
+
+
+def _thresholds(manifest: dict[str, Any], scale: Scale) -> dict[str, float]:
+    """The recipe's thresholds on the teacher's score, in the unit of the margins; none where a calibration decides."""
+    decide = manifest["recipe"]["decide"]
+    if manifest["teacher"].get("judge") is not None:
+        return {}
+    named = {name: decide[name] for name in ("negative_below", "positive_above") if decide[name] is not None}
+    return dict(zip(named, in_unit(np.array(list(named.values()), dtype=np.float32), scale).tolist(), strict=True))

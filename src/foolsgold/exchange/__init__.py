@@ -1,0 +1,1 @@
+"""Negatives of other people's files in, mined sets for other trainers out."""

@@ -1,0 +1,176 @@
+"""import_set: a file of negatives that somebody else mined -> MinedSet.
+
+    detect the form -> read -> a collection of the file's own texts and a run of its negatives -> mine from that run
+
+So exclusion, teacher, zones, ledger, audit and report are those of any other set.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from foolsgold.collection import load_collection
+from foolsgold.collection.columns import CHOSEN
+from foolsgold.collection.hub import rows_of_folder, rows_of_hub, rows_of_loaded
+from foolsgold.collection.rows import Rows, is_dataset, is_dataset_dict, rows_of_file
+from foolsgold.errors import RecipeError, TeacherError
+from foolsgold.exchange.folder import RUN, write_collection
+from foolsgold.exchange.forms import detect
+from foolsgold.exchange.listed import Listed, read_listed
+from foolsgold.mined.mined_set import MinedSet
+from foolsgold.mining.mine import mine, resolved
+from foolsgold.progress import SILENT, Progress
+from foolsgold.recipe import Recipe
+from foolsgold.records import FloatArray, Scale
+
+SOURCE = "imported"  # what the source of the set's negatives is called
+
+log = logging.getLogger(__name__)
+
+
+def import_set(
+    file: Any,
+    *,
+    out: str | Path = "mined",
+    teacher: Any = None,
+    scores: Scale | None = None,
+    anchor: str | None = None,
+    positive: str | None = None,
+    split: str | None = None,
+    progress: Progress = SILENT,
+    cache: str | Path | None = None,
+    recipe: Recipe | Mapping[str, Any] | str | Path | None = None,
+    **sections: Any,
+) -> MinedSet:
+    """Make a mined set of negatives that somebody else mined.
+
+    What is no negative by the file's own texts (a known positive, a copy of one, the query itself, ...) is excluded;
+    with a teacher, what it holds for a false negative or leaves ambiguous is dropped, too. All else is selected. The
+    ledger says what became of each. The collection is written to `out/collections`.
+
+    Args:
+        file: json lines, json, parquet, csv, tsv (each may be .gz), a folder of `Dataset.save_to_disk`, `hf:NAME`, or a
+            `datasets.Dataset`. Its form is told from its columns (`importing.forms`).
+        out: the folder that the set's own folder is made in.
+        teacher: a model's name, its settings, or an object, as in `mine`; None for none.
+        scores: the scale of the scores in the file, which then take the place of a teacher's.
+        anchor, positive: the columns of queries and positives, where their names are not the usual ones.
+        split: of a folder or a dataset with several; None: train.
+        progress, cache: as in `mine`.
+        recipe, sections: as in `mine`; `exclude`, `decide` and `audit` are what matters here.
+
+    Raises:
+        FoolsgoldError: bad input, one sentence.
+    """
+    name, listed = read_file(file, anchor=anchor, positive=positive, split=split, progress=progress)
+    return mine_listed(
+        listed, name, collections=Path(out) / "collections", out=Path(out), teacher=teacher, scores=scores,
+        progress=progress, cache=cache, recipe=recipe, sections=sections,
+    )  # fmt: skip
+
+
+def read_file(
+    file: Any, *, anchor: str | None, positive: str | None, split: str | None, progress: Progress
+) -> tuple[str, Listed]:
+    """The name of a file and what it lists; its form is logged.
+
+    Raises:
+        CollectionError: it cannot be read, or has no form that is known.
+    """
+    name, rows = _rows_of(file, split, progress)
+    form = detect(rows, anchor, positive)
+    log.info("%s: %s", rows.name, form.sentence)
+    return name, read_listed(rows, form)
+
+
+def mine_listed(
+    listed: Listed,
+    name: str,
+    *,
+    collections: Path,
+    out: Path,
+    teacher: Any,
+    scores: Scale | None,
+    progress: Progress,
+    cache: str | Path | None,
+    recipe: Recipe | Mapping[str, Any] | str | Path | None,
+    sections: Mapping[str, Any],
+) -> MinedSet:
+    """The set of what a file lists; `collections`: where its texts go; the rest as in `import_set`."""
+    if scores is not None:
+        if teacher is not None:
+            raise RecipeError("teacher and scores: the file's own scores take a teacher's place; name one of the two")
+        teacher = FileScores(listed, scores)
+        if scores == "cosine":  # logits and probabilities are put on the recipe's scale, a cosine cannot be
+            sections = {"teacher": {"scale": scores}, **sections}
+    folder = write_collection(listed, collections.resolve(), name)
+    loaded = load_collection(f"beir:{folder}", split="train", progress=progress)
+    notes = (f"{CHOSEN}: {listed.form.sentence}", *listed.notes, *loaded.notes)
+    if listed.repeated:
+        notes += (f"negatives listed again for the same query and positives: {listed.repeated:,}, counted once",)
+    chosen = _recipe(listed, folder / RUN, resolved(Recipe() if recipe is None else recipe, sections))
+    return mine(replace(loaded, notes=notes), chosen, out=out, teacher=teacher, progress=progress, cache=cache)
+
+
+def _recipe(listed: Listed, run: Path, recipe: Recipe) -> Recipe:
+    """A recipe that selects all of a run that may be selected."""
+    most = int(listed.per_query.max())
+    values: dict[str, Any] = {
+        "retriever": None,
+        "sources": {SOURCE: {"kind": "run", "path": str(run), "depth": most}},
+        "select.strategy": "top",
+        "select.per_query": most,
+        "select.cap": most,
+    }
+    if most != listed.asked:  # nobody asked for as many as the longest list has
+        values["audit.min_fill"] = None
+    return recipe.with_values(values)
+
+
+def _rows_of(file: Any, split: str | None, progress: Progress) -> tuple[str, Rows]:
+    if is_dataset(file) or is_dataset_dict(file):
+        return "dataset", rows_of_loaded(file, "dataset", split, progress)[0]
+    text = str(file)
+    if text.startswith("hf:"):
+        name = text.removeprefix("hf:")
+        return name.replace("/", "-").replace(":", "-"), rows_of_hub(name, split or "train", progress)
+    path = Path(text).expanduser()
+    if path.is_dir():
+        return path.resolve().name, rows_of_folder(path, split, progress)[0]
+    return path.name.split(".")[0], rows_of_file(path, progress)
+
+
+class FileScores:
+    """The scores that a file gives its own pairs, as a teacher."""
+
+    def __init__(self, listed: Listed, scale: Scale) -> None:
+        """Raise TeacherError if some of the pairs have no score."""
+        self.scale = scale
+        self._scores: dict[tuple[str, str], float] = {}
+        without = 0
+        for pairs in (listed.positives, listed.negatives):
+            texts = zip(listed.queries.take(pairs.query), listed.documents.take(pairs.doc), strict=True)
+            for text, score in zip(texts, pairs.score, strict=True):
+                if score is None:
+                    without += 1
+                else:
+                    self._scores.setdefault(text, score)
+        if without:
+            total = len(listed.positives) + len(listed.negatives)
+            raise TeacherError(
+                f"{without:,} of {total:,} pairs have no score in the file ({listed.form.sentence}); name a teacher "
+                "that scores them, or leave the scores out"
+            )
+        digest = sha256(repr(sorted(self._scores.items())).encode("utf-8", "surrogatepass"))
+        self.fingerprint = f"scores of the file, {digest.hexdigest()[:16]}"
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
+        """float32 (n): what the file says of each pair of texts."""
+        return np.array([self._scores[pair] for pair in pairs], dtype=np.float32)

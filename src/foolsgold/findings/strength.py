@@ -1,0 +1,86 @@
+"""Is the teacher stronger than the student? Both order the same passages of held-out queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foolsgold.collection import Collection, load_collection
+from foolsgold.evaluation.evaluation import Change
+from foolsgold.evaluation.measures import Measures
+from foolsgold.files import cache_folder
+from foolsgold.findings.subject import Subject
+from foolsgold.mining.signal import TeacherSignal
+from foolsgold.recipe import ModelSpec
+from foolsgold.records import Hits
+from foolsgold.search import top_k
+from foolsgold.stores.encoders import described_encoder
+from foolsgold.stores.vectors import encode_all
+from foolsgold.teachers.load import load_teacher
+from foolsgold.training.regimes import held_out_parts
+
+MEASURE = "nDCG@10"
+QUERIES = 100  # held-out queries at most, and
+DEPTH = 20  # passages of each: 2,000 pairs, under a minute of a small cross-encoder on two cores
+
+
+@dataclass(frozen=True)
+class Strength:
+    """What the teacher's order of the student's best passages scores above the student's own, in nDCG@10."""
+
+    teacher: str
+    student: str
+    queries: int
+    change: Change
+
+    def __str__(self) -> str:
+        one = self.change
+        return (
+            f"{MEASURE} {one.after:.3f} for the teacher's order and {one.before:.3f} for the student's, of the "
+            f"{DEPTH} passages that {self.student} finds ({self.queries:,} held-out queries, p = {one.p_value:.3f})"
+        )
+
+
+def strength_of(subject: Subject, student: ModelSpec) -> Strength:
+    """Run both models on the held-out queries of the subject's recipe, which has a teacher and a collection.
+
+    Vectors and scores come from the stores where they are there. A judged passage that the student does not find
+    counts for neither.
+
+    Raises:
+        FoolsgoldError: a model or the collection cannot be had.
+    """
+    recipe = subject.recipe
+    assert recipe.teacher is not None
+    cache = cache_folder(subject.cache)
+    held_out = _held_out(subject)
+    encoder = described_encoder(student, cache)
+    documents = encode_all(encoder, held_out.documents, "document", cache=cache, progress=subject.progress)
+    queries = encode_all(encoder, held_out.queries, "query", cache=cache, progress=subject.progress)
+    scores, rows = top_k(queries, documents, min(DEPTH, len(documents)), progress=subject.progress)
+    own = Hits.from_top_k(scores, rows)
+    teacher = TeacherSignal(
+        load_teacher(recipe.teacher, recipe.retriever), recipe.teacher.scale, recipe.teacher.model, held_out, cache,
+        subject.progress,
+    )  # fmt: skip
+    query = np.repeat(np.arange(len(rows), dtype=np.int32), rows.shape[1])
+    judged = teacher.score(query, own.rows, "score held-out pairs")
+    order = np.lexsort((np.arange(len(query)), -judged, query))
+    theirs = Hits(own.offsets, own.rows[order], judged[order])
+    measures = Measures([MEASURE], held_out.relevant_from)
+    before, after = (measures.score(hits, held_out)[MEASURE] for hits in (own, theirs))
+    change = Change.of(before, after - before, recipe.seed)
+    return Strength(recipe.teacher.model, student.model, len(held_out.queries), change)
+
+
+def _held_out(subject: Subject) -> Collection:
+    """Some of the queries that a run of this recipe is evaluated on, spread evenly."""
+    recipe = subject.recipe
+    spec = recipe.collection
+    if spec is not None and spec.part == "train" and recipe.evaluation.split is None:  # a run's own recipe
+        held_out = load_collection(spec.model_copy(update={"part": "held_out"}), progress=subject.progress)
+    else:
+        _, held_out = held_out_parts(recipe, None, subject.progress)
+    size = len(held_out.queries)
+    return held_out.with_queries(np.unique(np.linspace(0, size - 1, min(size, QUERIES)).astype(np.int64)))

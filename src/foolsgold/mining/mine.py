@@ -1,0 +1,229 @@
+"""START HERE: mine(collection, recipe) -> MinedSet. The one file that knows the order of the stages.
+
+    load -> retrieve (each source) -> pool -> exclude -> score lazily -> decide -> select -> write
+
+Queries go through all stages in blocks, so that memory does not grow with their number. A *unit* is what negatives are
+mined for: a query, or with `positive_reference: each` a query with one of its positives.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from foolsgold.collection import load_collection
+from foolsgold.collection.columns import CHOSEN
+from foolsgold.errors import CollectionError, RecipeError
+from foolsgold.files import cache_folder
+from foolsgold.mined.mined_set import MinedSet, SetWriter
+from foolsgold.mining.exclusion import exclude_from
+from foolsgold.mining.funnel import Funnel
+from foolsgold.mining.llm import build_judge
+from foolsgold.mining.retrieve import retrieve
+from foolsgold.mining.run import Run
+from foolsgold.mining.signal import NoSignal, Signal, build_signal
+from foolsgold.mining.tables import tables
+from foolsgold.mining.units import units_of
+from foolsgold.mining.waves import decide_in_waves
+from foolsgold.progress import SILENT, Progress
+from foolsgold.recipe import DecideSpec, Recipe
+from foolsgold.records import IntArray
+from foolsgold.sources.build import build_sources
+from foolsgold.teachers.plain import PlainTeacher
+
+log = logging.getLogger(__name__)
+
+_RECIPES_OWN: Any = object()  # tells "no teacher" (None) from "the teacher the recipe names"
+BLOCK = 4096  # queries mined at once: enough to keep matrix products and teacher batches full,
+CANDIDATES = 2_000_000  # unless they would have more candidates than this, for memory
+LIBRARIES = ("foolsgold", "numpy", "pyarrow", "bm25s", "onnxruntime", "tokenizers")
+
+
+def mine(
+    collection: Any = None,
+    recipe: Recipe | Mapping[str, Any] | str | Path | None = None,
+    *,
+    out: str | Path = "mined",
+    teacher: Any = _RECIPES_OWN,
+    progress: Progress = SILENT,
+    cache: str | Path | None = None,
+    **sections: Any,
+) -> MinedSet:
+    """Mine hard negatives and write them as a versioned set.
+
+    Args:
+        collection: a Collection, a `datasets.Dataset` of pairs, or a name that `load_collection` knows; None for the
+            recipe's own.
+        recipe: how to mine: a Recipe, its plain values, or a YAML file; the default recipe if None.
+        out: the folder that the set's own folder `<version>` is made in.
+        teacher: in place of the recipe's: a model's name, its settings as a mapping, None for no teacher, or any object
+            with `score(pairs)` and `scale` (see `teachers.plain`).
+        progress: where long stages report to; `foolsgold.progress.Bars()` shows bars.
+        cache: the folder of the stores of embeddings and teacher scores; `cache_folder()` if None.
+        sections: recipe sections to replace: `retriever="org/model"`, `select={"per_query": 5}`.
+
+    Raises:
+        FoolsgoldError: bad input, one sentence (see `foolsgold.errors`).
+    """
+    started = time.perf_counter()
+    own_teacher = None
+    if teacher is not _RECIPES_OWN:
+        if teacher is not None and not isinstance(teacher, str | Mapping):
+            own_teacher = PlainTeacher(teacher)
+            sections["teacher"] = {"model": own_teacher.name}
+        else:
+            sections["teacher"] = teacher
+    recipe = resolved(Recipe() if recipe is None else recipe, sections)
+    if collection is None:
+        if recipe.collection is None:
+            raise CollectionError("no collection: give one, or a recipe with a `collection` section")
+        collection = recipe.collection
+    loaded = load_collection(collection, progress=progress)
+    recipe = recipe.with_values({"collection": _from_anywhere(loaded.spec)})
+    notes = [f"{loaded.name}: {note}" for note in loaded.notes]
+    for note in loaded.notes:
+        log.log(logging.INFO if note.startswith(CHOSEN) else logging.WARNING, "%s: %s", loaded.name, note)
+    store = cache_folder(cache)
+    # opened first: a folder that cannot be written to must not cost hours of scoring
+    with SetWriter(Path(out), list(recipe.sources)) as writer:
+        sources = build_sources(recipe, loaded, store)
+        signal = build_signal(recipe, loaded, sources, own_teacher, store, progress)
+        for name, source in sources.items():
+            for note in getattr(source, "notes", ()):
+                log.warning("%s: %s", name, note)
+                notes.append(f"{name}: {note}")
+        warnings = _warnings(recipe, signal)
+        for warning in warnings:
+            log.warning("%s", warning)
+        llm = build_judge(recipe, store)
+        run = Run(recipe, loaded, sources, signal, progress, llm)
+        funnel = Funnel(list(sources))
+        depth = sum(min(spec.depth, len(loaded.documents)) for spec in recipe.sources.values())
+        size = max(1, min(BLOCK, CANDIDATES // depth))
+        for first in range(0, len(loaded.queries), size):
+            queries = np.arange(first, min(first + size, len(loaded.queries)), dtype=np.int32)
+            block = mine_block(run, queries)
+            writer.add(**block)
+            funnel.add(**block)
+        if llm is not None and not llm.budget_left:
+            warnings.append(f"judge.budget ({llm.calls + llm.reused:,}) is used up; further candidates stay ambiguous")
+            log.warning("%s", warnings[-1])
+        for warning in funnel.warnings(asked_for_all=recipe.takes_whole_runs):
+            log.warning("%s", warning)
+            warnings.append(warning)
+        folder = writer.finish(
+            {
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
+                "seconds": round(time.perf_counter() - started, 2),
+                "collection": {
+                    "name": loaded.name,
+                    "split": loaded.split,
+                    "digest": loaded.digest,
+                    "documents": len(loaded.documents),
+                    "queries": len(loaded.queries),
+                    "positives": len(loaded.positive_rows),
+                },
+                "seed": recipe.seed,
+                "sources": {name: source.describe() for name, source in sources.items()},
+                "teacher": signal.describe(),
+                "llm": llm.describe() if llm else None,
+                "counts": funnel.counts(),
+                "calls": signal.calls() | ({"llm": llm.calls, "llm_reused": llm.reused} if llm else {}),
+                "warnings": warnings,
+                "notes": notes,
+                "libraries": {name: version(name) for name in LIBRARIES},
+                "recipe": recipe.model_dump(mode="json"),
+            },
+            loaded,
+        )
+    return MinedSet(folder, loaded)
+
+
+def mine_block(run: Run, queries: IntArray) -> dict[str, pa.Table]:
+    """The negatives, ledger, queries and positives of some queries (int32 rows, consecutive)."""
+    found = retrieve(run, queries)
+    units = units_of(run, queries)
+    candidates = exclude_from(run, found, units)
+    outcome = decide_in_waves(run, candidates, units)
+    return tables(run, queries, units, candidates, outcome)
+
+
+def resolved(recipe: Recipe | Mapping[str, Any] | str | Path, sections: Mapping[str, Any]) -> Recipe:
+    """The recipe that a caller means: one, its plain values or a YAML file, with sections updated."""
+    if isinstance(recipe, str | Path):
+        recipe = Recipe.from_yaml(recipe)
+    elif isinstance(recipe, Mapping):
+        recipe = Recipe.build(recipe)
+    elif not isinstance(recipe, Recipe):
+        raise RecipeError(f"{type(recipe).__name__} is not a recipe; give a Recipe, its plain values or a YAML file")
+    return with_sections(recipe, sections)
+
+
+def with_sections(recipe: Recipe, sections: Mapping[str, Any]) -> Recipe:
+    """A recipe with sections updated.
+
+    Fields that are not named stay, but `sources` is replaced whole, and so are `retriever` and `teacher` by a model's
+    name: another model has another prompt, length and scale.
+    """
+    values = recipe.model_dump()
+    for name, value in sections.items():
+        current = values.get(name)
+        if isinstance(value, str) and name in ("retriever", "teacher"):
+            values[name] = {"model": value}
+        elif name != "sources" and isinstance(value, Mapping) and isinstance(current, Mapping):
+            values[name] = {**current, **value}
+        else:
+            values[name] = value
+    return Recipe.build(values) if sections else recipe
+
+
+def _from_anywhere(spec: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A collection's spec with its paths made absolute, so that the set can be opened from another folder."""
+    if spec is None:
+        return None
+
+    def absolute(path: Any) -> Any:
+        return str(Path(path).resolve()) if isinstance(path, str) and Path(path).exists() else path
+
+    found = dict(spec)
+    if "beir" in found:
+        found["beir"] = absolute(found["beir"])
+    if isinstance(found.get("pairs"), Mapping):
+        pairs = found["pairs"]
+        found["pairs"] = {**pairs, **{name: absolute(pairs[name]) for name in ("path", "corpus") if pairs.get(name)}}
+    elif "pairs" in found:
+        found["pairs"] = absolute(found["pairs"])
+    return found
+
+
+def _warnings(recipe: Recipe, signal: Signal) -> list[str]:
+    sentences = []
+    near = [name for name in recipe.sources if recipe.kind_of(name) not in ("random", "bm25")]
+    if near and isinstance(signal, NoSignal):
+        sentences.append(
+            f"{', '.join(near)} without a teacher or a margin: of a query's nearest passages a third to two thirds "
+            "are unlabelled positives, and they are mined as negatives here; set `teacher`"
+        )
+    decide, defaults = recipe.decide, DecideSpec()
+    thresholds = (decide.negative_below, decide.positive_above)
+    untouched = decide.calibration is None and thresholds == (defaults.negative_below, defaults.positive_above)
+    if recipe.teacher is not None and recipe.teacher.scale != "probability" and untouched:
+        sentences.append(
+            f"teacher.scale is {recipe.teacher.scale}: decide.negative_below {thresholds[0]} and positive_above "
+            f"{thresholds[1]}, defaults that were chosen for probabilities, are read as {recipe.teacher.scale}s"
+        )
+    margin = decide.relative_margin
+    if margin is not None and margin < 0.5:
+        sentences.append(
+            f"decide.relative_margin {margin} keeps only candidates up to {margin:.0%} of the positive's score; what "
+            f"sentence-transformers calls relative_margin={margin} is {1 - margin:g} here"
+        )
+    return sentences
