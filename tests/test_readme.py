@@ -45,7 +45,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+    return [block for name, block in blocks if name == language]
 
 
 def _run(folder: Path, *command: str, codes: tuple[int, ...] = (0,)) -> None:
@@ -76,6 +77,15 @@ def test_the_commands_of_the_readme_run(folder: Path) -> None:
             arguments += ["--teacher", TEACHER, "--seed", next(seeds)]
             arguments += [] if MINILM in arguments else ["--retriever", MINILM]
         _run(folder, "-m", "foolsgold.commands.main", command, *arguments)
+
+
+def test_the_three_commands_of_the_first_screen_run(folder: Path) -> None:
+    (block,) = _blocks("bash")
+    install, mine, audit = (line.split("  #")[0].split() for line in block.splitlines())
+    assert install[:2] == ["pip", "install"]
+    models = [MINILM if argument == HUB else argument for argument in mine[1:]]
+    _run(folder, "-m", "foolsgold.commands.main", *models, "--teacher", TEACHER)
+    _run(folder, "-m", "foolsgold.commands.main", *audit[1:], codes=(0, 1))
 
 
 def test_the_commands_for_negatives_of_others_run(folder: Path) -> None:
