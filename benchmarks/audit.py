@@ -138,7 +138,7 @@ def make_set(out: Path, n_queries: int, n_candidates: int) -> tuple[Path, Collec
         "counts": {name: count * n_queries for name, count in counts.items()}
         | {"queries": n_queries, "reasons": {}, "selected_by": dict.fromkeys(SOURCES, 0)},
         "warnings": [],
-        "recipe": Recipe().model_dump(mode="json"),
+        "recipe": Recipe().recorded(),
     }  # fmt: skip
     with SetWriter(out, SOURCES) as writer:
         writer.add(ledger=ledger, negatives=negatives, queries=queries, positives=positives)

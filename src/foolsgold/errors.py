@@ -6,6 +6,9 @@ The command line prints it and exits with `exit_code`; a traceback from foolsgol
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class FoolsgoldError(Exception):
     """Base of all errors a user can cause."""
@@ -57,3 +60,17 @@ class GateFailed(FoolsgoldError):
     """An audit gate or a check rule failed. Not bad input: the exit code is 1."""
 
     exit_code = 1
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that `word` may have been meant to be: one that is like it, or that has it as its initials."""
+    known = list(known)
+    by_initials = [one for one in known if "_" in one and "".join(part[:1] for part in one.split("_")) == word]
+    return next(iter(by_initials or difflib.get_close_matches(word, known, n=1)), None)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a sentence on an unknown word: the nearest known one, or all of them."""
+    known = list(known)
+    near = nearest(word, known)
+    return f"; did you mean {near}?" if near else f" (known: {', '.join(known)})"

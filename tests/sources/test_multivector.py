@@ -11,7 +11,7 @@ from tiny_models import multi_vector_encoder
 from toy import collection
 
 from foolsgold.models.late_interaction import load_late_interaction, max_sim
-from foolsgold.recipe import ModelSpec, SourceSpec
+from foolsgold.recipe import ModelSpec, MultiVectorSpec
 from foolsgold.sources import multivector as module
 from foolsgold.sources.multivector import MultiVectorSource
 from foolsgold.stores.tokens import TokenVectors
@@ -31,7 +31,7 @@ ALL = np.array([0, 1], dtype=np.int32)
 
 def source(model, cache):
     toy = collection(DOCUMENTS, QUERIES, {"q0": {"d1": 1}, "q1": {"d2": 1}})
-    return MultiVectorSource("late", SourceSpec(model=str(model)), toy, cache)
+    return MultiVectorSource("late", MultiVectorSpec(model=str(model)), toy, cache)
 
 
 @pytest.fixture(scope="module")

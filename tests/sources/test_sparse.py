@@ -7,7 +7,7 @@ from toy import collection
 
 from foolsgold.errors import ModelError
 from foolsgold.models.sparse import SparseModel
-from foolsgold.recipe import ModelSpec, SourceSpec
+from foolsgold.recipe import ModelSpec, SparseSpec
 from foolsgold.sources import sparse as module
 from foolsgold.sources.sparse import SparseSource
 
@@ -30,7 +30,7 @@ def model(tmp_path_factory):
 
 def source(model, cache):
     toy = collection(DOCUMENTS, QUERIES, {query: {"d0": 1} for query in QUERIES})
-    return SparseSource("sparse", SourceSpec(model=str(model)), toy, cache)
+    return SparseSource("sparse", SparseSpec(model=str(model)), toy, cache)
 
 
 def lists(hits):

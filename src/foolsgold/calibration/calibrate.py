@@ -224,7 +224,7 @@ def score_pairs(
     sources = build_sources(recipe, pairs.collection, cache)
     signal = build_signal(recipe, pairs.collection, sources, own_teacher, cache, progress)
     run = Run(recipe, pairs.collection, sources, signal, progress)
-    first = {kind: next((n for n in sources if recipe.kind_of(n) == kind), None) for kind in ("dense", "bm25")}
+    first = {kind: next((n for n in sources if recipe.sources[n].kind == kind), None) for kind in ("dense", "bm25")}
     about, retriever = signal.describe(), first["dense"]
     assert about is not None
     made_by = ("model", "fingerprint")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Collection as Sized
 from dataclasses import dataclass
 
 from foolsgold.collection.corpus import Layout
-from foolsgold.errors import CollectionError
+from foolsgold.errors import CollectionError, nearest
 
 ANCHORS = ("anchor", "query", "question", "sentence1", "query_text", "question_text", "user_input")
 POSITIVES = (
@@ -92,11 +90,6 @@ def choose_corpus_layout(name: str, there: tuple[str, ...]) -> Layout:
         raise CollectionError(f"{name}: {why} the documents' text (columns: {_list(there)}); call that column 'text'")
     own_id = next((column for column in CORPUS_IDS if column in there), None)
     return Layout(id=own_id, title="title" if "title" in there else None, text=texts[0], number_ids=True)
-
-
-def nearest(word: str, known: Sized[str]) -> str | None:
-    """The known word that `word` may have been meant to be."""
-    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.6)), None)
 
 
 def _named(name: str, there: tuple[str, ...], role: str, column: str | None) -> str | None:

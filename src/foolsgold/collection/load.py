@@ -10,13 +10,12 @@ from pydantic import ValidationError
 
 from foolsgold.collection.beir import is_beir_folder, load_beir
 from foolsgold.collection.collection import Collection
-from foolsgold.collection.columns import nearest
 from foolsgold.collection.demo import DOCUMENTS, load_demo
 from foolsgold.collection.hub import rows_of_folder, rows_of_hub, rows_of_loaded, the_only_split
 from foolsgold.collection.ir_datasets import load_ir_datasets
 from foolsgold.collection.pairs import pairs_from_rows
 from foolsgold.collection.rows import PAIR_FORMATS, Rows, is_dataset, is_dataset_dict, rows_of_file, suffix_of
-from foolsgold.errors import CollectionError
+from foolsgold.errors import CollectionError, nearest
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import CollectionSpec, PairsSpec
 

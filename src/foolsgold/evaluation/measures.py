@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foolsgold.collection.collection import Collection
-from foolsgold.collection.columns import nearest
-from foolsgold.errors import EvaluationError
+from foolsgold.errors import EvaluationError, nearest
 from foolsgold.records import Hits
 
 DoubleArray = npt.NDArray[np.float64]

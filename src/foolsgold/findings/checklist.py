@@ -17,7 +17,7 @@ from foolsgold.findings.rule import Fault
 from foolsgold.findings.subject import MODEL_FILE, Run, Subject, open_subjects
 from foolsgold.findings.training import LONG, SMALL, no_curriculum
 from foolsgold.progress import SILENT, Progress
-from foolsgold.recipe.recipe import HARD_CAP
+from foolsgold.recipe import HARD_CAP
 from foolsgold.training.regimes import regimes_of
 from foolsgold.training.run import RunState
 

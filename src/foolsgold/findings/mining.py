@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 from foolsgold.findings.models import same_model
 from foolsgold.findings.rule import Fault, Unknown
 from foolsgold.findings.subject import Subject, Way
-from foolsgold.recipe import DecideSpec, Recipe
-from foolsgold.recipe.recipe import HARD_CAP
+from foolsgold.recipe import HARD_CAP, DecideSpec, Recipe
 from foolsgold.records import FloatArray, Scale, sigmoid
 from foolsgold.rules import select
 
@@ -140,8 +139,8 @@ def teacher_retrieves(subject: Subject) -> Iterator[Fault | Unknown]:
         if teacher is None:
             continue
         for name in near_sources(way.recipe):
-            model = way.recipe.sources[name].model or way.recipe.retriever
-            if model is not None and way.recipe.kind_of(name) != "run" and same_model(model.model, teacher.model):
+            model = way.recipe.model_of(name)
+            if model is not None and same_model(model.model, teacher.model):
                 yield Fault(way.key("teacher.model"), f"{teacher.model} judges what it found itself, as source {name}")
                 break
 
@@ -150,7 +149,7 @@ def random_fill(subject: Subject) -> Iterator[Fault | Unknown]:
     """FG013: more than a tenth of the negatives beside harder ones are random."""
     if subject.audit is not None:
         sources = subject.audit.sources
-        drawn = [name for name in sources if subject.recipe.kind_of(name) == "random"]
+        drawn = [name for name in sources if subject.recipe.sources[name].kind == "random"]
         share = sum(sources[name].share for name in drawn)
         if len(drawn) < len(sources) and share > MOST_RANDOM:
             yield Fault("negatives.parquet", f"{share:.0%} of the negatives are from {' and '.join(drawn)}")
@@ -158,7 +157,7 @@ def random_fill(subject: Subject) -> Iterator[Fault | Unknown]:
     for way in subject.ways:
         specs, budget = way.recipe.sources, way.recipe.select.per_query
         quotas = dict(zip(specs, select.shares([spec.quota for spec in specs.values()], budget), strict=True))
-        drawn = [name for name in specs if way.recipe.kind_of(name) == "random"]
+        drawn = [name for name, spec in specs.items() if spec.kind == "random"]
         given = sum(quotas[name] for name in drawn)
         if drawn and len(drawn) < len(specs) and given > MOST_RANDOM * budget:
             yield Fault(
@@ -169,7 +168,7 @@ def random_fill(subject: Subject) -> Iterator[Fault | Unknown]:
 
 def near_sources(recipe: Recipe) -> list[str]:
     """The sources that find what is near in meaning, unlabelled positives among it; who knows what a run found."""
-    return [name for name in recipe.sources if recipe.kind_of(name) not in ("random", "bm25")]
+    return [name for name, spec in recipe.sources.items() if spec.kind not in ("random", "bm25")]
 
 
 def _known(table: pa.Table, column: str) -> FloatArray:

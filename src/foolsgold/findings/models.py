@@ -106,10 +106,10 @@ def _encoders(subject: Subject) -> Iterator[tuple[str, ModelSpec]]:
         for name, about in subject.mined.manifest["sources"].items():
             if about.get("kind") == "dense":
                 prompts = {f"{role}_prompt": about.get(f"{role}_prompt") for role in _ROLES}
-                spec = recipe.sources[name].model or recipe.retriever or ModelSpec(model=about["model"])
+                spec = recipe.model_of(name) or ModelSpec(model=about["model"])
                 named.append((f"sources.{name}", spec.model_copy(update=prompts)))
     else:
-        dense = {name: spec for name, spec in recipe.sources.items() if recipe.kind_of(name) == "dense"}
+        dense = {name: spec for name, spec in recipe.sources.items() if spec.kind == "dense"}
         if any(spec.model is None for spec in dense.values()):
             named.append(("retriever", recipe.retriever))
         named += [(f"sources.{name}.model", spec.model) for name, spec in dense.items()]

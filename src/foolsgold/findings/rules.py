@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from foolsgold.collection.columns import nearest
-from foolsgold.errors import FoolsgoldError
+from foolsgold.errors import FoolsgoldError, nearest
 from foolsgold.findings import evidence, mining, models, training
 from foolsgold.findings.rule import Rule
 

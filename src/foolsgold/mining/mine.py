@@ -140,7 +140,7 @@ def mine(
                 "warnings": warnings,
                 "notes": notes,
                 "libraries": {name: version(name) for name in LIBRARIES},
-                "recipe": recipe.model_dump(mode="json"),
+                "recipe": recipe.recorded(),
             },
             loaded,
         )
@@ -206,7 +206,7 @@ def _from_anywhere(spec: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 def _warnings(recipe: Recipe, signal: Signal) -> list[str]:
     sentences = []
-    near = [name for name in recipe.sources if recipe.kind_of(name) not in ("random", "bm25")]
+    near = [name for name, spec in recipe.sources.items() if spec.kind not in ("random", "bm25")]
     if near and isinstance(signal, NoSignal):
         sentences.append(
             f"{', '.join(near)} without a teacher or a margin: of a query's nearest passages a third to two thirds "

@@ -51,6 +51,6 @@ class Run:
         specs, spec = self.recipe.sources, self.recipe.select
         return select.Quotas(
             shares=select.shares([source.quota for source in specs.values()], spec.per_query),
-            may_fill=tuple(spec.backfill and self.recipe.kind_of(name) != "random" for name in specs),
+            may_fill=tuple(spec.backfill and source.kind != "random" for source in specs.values()),
             budget=spec.per_query,
         )

@@ -88,7 +88,8 @@ def build_signal(
         return NoSignal(len(collection.positive_rows))
     kinds = ("dense", "multivector", "sparse", "bm25")
     able = sorted(
-        (name for name in sources if recipe.kind_of(name) in kinds), key=lambda n: kinds.index(recipe.kind_of(n))
+        (name for name in sources if recipe.sources[name].kind in kinds),
+        key=lambda name: kinds.index(recipe.sources[name].kind),
     )
     if not able:
         raise RecipeError(
@@ -104,7 +105,7 @@ def _judge(recipe: Recipe, teacher: Mapping[str, Any], sources: Mapping[str, Sou
         return None
     calibrated = load_calibration(recipe.decide.calibration)
     retriever, bm25 = (
-        next((name for name in sources if recipe.kind_of(name) == kind), None) for kind in ("dense", "bm25")
+        next((name for name in sources if recipe.sources[name].kind == kind), None) for kind in ("dense", "bm25")
     )
     judge = calibrated.judge(
         teacher=teacher,

@@ -110,7 +110,7 @@ def orders_of(run: Run, candidates: Candidates, units: Units) -> list[select.Ord
         parts: list[int | IntArray] = [crc32(name.encode()), candidates.pool.query, candidates.pool.doc]
         if units.positive.valid.any():
             parts.append(units.positive.values[candidates.unit])
-        random_source = run.recipe.kind_of(name) == "random"
+        random_source = run.recipe.sources[name].kind == "random"
         orders.append(
             select.order(
                 candidates.unit,

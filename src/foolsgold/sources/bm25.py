@@ -9,7 +9,7 @@ import numpy as np
 
 from foolsgold.collection import Collection
 from foolsgold.progress import SILENT, Progress
-from foolsgold.recipe import SourceSpec
+from foolsgold.recipe import BM25Spec
 from foolsgold.records import FloatArray, Hits, IntArray
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class BM25Source:
     """Searches the collection's documents by BM25. The index is built when first needed, once."""
 
-    def __init__(self, name: str, spec: SourceSpec, collection: Collection) -> None:
+    def __init__(self, name: str, spec: BM25Spec, collection: Collection) -> None:
         self.name = name
         self._spec = spec
         self._collection = collection

@@ -6,7 +6,16 @@ from pathlib import Path
 
 from foolsgold.collection import Collection
 from foolsgold.models.names import locate
-from foolsgold.recipe import ModelSpec, Recipe, SourceSpec
+from foolsgold.recipe import (
+    BM25Spec,
+    DenseSpec,
+    MultiVectorSpec,
+    RandomSpec,
+    Recipe,
+    RunSpec,
+    SourceSpec,
+    SparseSpec,
+)
 from foolsgold.sources.protocol import Source
 
 
@@ -18,43 +27,38 @@ def build_sources(recipe: Recipe, collection: Collection, cache: Path) -> dict[s
         SourceError: a run cannot be read; an index of more lists than the documents are enough for.
         MissingExtra: an index, but no faiss.
     """
-    for name, spec in recipe.sources.items():
-        if recipe.kind_of(name) in ("dense", "sparse", "multivector"):
-            locate(_model(spec, recipe).model)
+    for name in recipe.sources:
+        if (model := recipe.model_of(name)) is not None:
+            locate(model.model)
     return {name: _build(name, spec, recipe, collection, cache) for name, spec in recipe.sources.items()}
 
 
 def _build(name: str, spec: SourceSpec, recipe: Recipe, collection: Collection, cache: Path) -> Source:
     # imported where it is built: a run of BM25 alone loads no model runtime
-    match recipe.kind_of(name):
-        case "random":
+    match spec:
+        case RandomSpec():
             from foolsgold.sources.random import RandomSource
 
             return RandomSource(name, len(collection.documents), recipe.seed)
-        case "bm25":
+        case BM25Spec():
             from foolsgold.sources.bm25 import BM25Source
 
             return BM25Source(name, spec, collection)
-        case "run":
+        case RunSpec():
             from foolsgold.sources.run import RunSource
 
-            assert spec.path is not None  # the recipe says so
             return RunSource(name, spec.path, collection)
-        case "dense":
+        case DenseSpec():
             from foolsgold.sources.dense import DenseSource
 
-            return DenseSource(name, spec, _model(spec, recipe), collection, cache, seed=recipe.seed)
-        case "sparse":
+            model = recipe.model_of(name)
+            assert model is not None  # the recipe is valid
+            return DenseSource(name, spec, model, collection, cache, seed=recipe.seed)
+        case SparseSpec():
             from foolsgold.sources.sparse import SparseSource
 
             return SparseSource(name, spec, collection, cache)
-        case "multivector":
+        case MultiVectorSpec():
             from foolsgold.sources.multivector import MultiVectorSource
 
             return MultiVectorSource(name, spec, collection, cache)
-
-
-def _model(spec: SourceSpec, recipe: Recipe) -> ModelSpec:
-    model = spec.model or recipe.retriever
-    assert model is not None  # the recipe says so
-    return model

@@ -15,7 +15,7 @@ import numpy as np
 from foolsgold.collection.collection import Collection
 from foolsgold.errors import SourceError
 from foolsgold.progress import SILENT, Progress
-from foolsgold.recipe import ModelSpec, SourceSpec
+from foolsgold.recipe import DenseSpec, ModelSpec
 from foolsgold.records import FloatArray, Hits, IntArray
 from foolsgold.search import ann, top_k
 from foolsgold.stores.atomic import written_once
@@ -46,7 +46,7 @@ class DenseSource:
     def __init__(
         self,
         name: str,
-        spec: SourceSpec,
+        spec: DenseSpec,
         model: ModelSpec,
         collection: Collection,
         cache: Path,

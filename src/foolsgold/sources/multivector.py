@@ -14,7 +14,7 @@ import numpy as np
 from foolsgold.collection import Collection
 from foolsgold.models.late_interaction import load_late_interaction, max_sim, one_thread_a_product
 from foolsgold.progress import SILENT, Progress
-from foolsgold.recipe import SourceSpec
+from foolsgold.recipe import MultiVectorSpec
 from foolsgold.records import FloatArray, Hits, IntArray, LongArray
 from foolsgold.search.threads import Threads
 from foolsgold.stores.tokens import TokenVectors, encode_tokens
@@ -37,7 +37,7 @@ class MultiVectorSource:
     """
 
     def __init__(
-        self, name: str, spec: SourceSpec, collection: Collection, cache: Path, progress: Progress = SILENT
+        self, name: str, spec: MultiVectorSpec, collection: Collection, cache: Path, progress: Progress = SILENT
     ) -> None:
         self.name = name
         self._spec = spec
@@ -83,7 +83,6 @@ class MultiVectorSource:
 
     @cached_property
     def _vectors(self) -> _Vectors:
-        assert self._spec.model is not None  # the recipe says so
         model = load_late_interaction(self._spec.model)
         kept: dict[str, Any] = {"cache": self._cache, "progress": self._progress}
         return _Vectors(

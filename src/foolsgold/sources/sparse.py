@@ -16,7 +16,7 @@ from foolsgold.collection import Collection, Texts
 from foolsgold.models.protocol import Role
 from foolsgold.models.sparse import SparseModel, stacked
 from foolsgold.progress import SILENT, Progress
-from foolsgold.recipe import SourceSpec
+from foolsgold.recipe import SparseSpec
 from foolsgold.records import FloatArray, Hits, IntArray
 from foolsgold.stores.atomic import written_once
 
@@ -37,7 +37,7 @@ class SparseSource:
     """
 
     def __init__(
-        self, name: str, spec: SourceSpec, collection: Collection, cache: Path, progress: Progress = SILENT
+        self, name: str, spec: SparseSpec, collection: Collection, cache: Path, progress: Progress = SILENT
     ) -> None:
         self.name = name
         self._spec = spec
@@ -85,7 +85,6 @@ class SparseSource:
 
     @cached_property
     def _vectors(self) -> _Vectors:
-        assert self._spec.model is not None  # the recipe says so
         model = SparseModel(self._spec.model)
         return _Vectors(
             documents=_encode_all(model, self._collection.documents, "document", self._cache, self._progress),

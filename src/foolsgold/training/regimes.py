@@ -130,10 +130,10 @@ def check_there(recipe: Recipe, student: ModelSpec, collection: Collection) -> N
             continue
         mining = mining_recipe(recipe, regime, student, None)
         for name, source in mining.sources.items():
-            kind, model = mining.kind_of(name), source.model or mining.retriever
-            if kind in ("dense", "sparse", "multivector") and name != "self" and model is not None:
+            model = mining.model_of(name)
+            if model is not None and name != "self":
                 models[model.model, model.trust_remote_code] = model
-            if kind == "run" and source.path is not None:
+            if source.kind == "run":
                 runs[source.path] = name
         if mining.teacher is not None:
             teachers[mining.teacher.model, mining.teacher.kind] = mining.teacher

@@ -131,7 +131,7 @@ class _Loop:
             mining_recipe(self._recipe, regime, self._student_spec, kept)
         student = fetched(locate(self._student_spec.model), with_code=self._student_spec.trust_remote_code)
         facts = {
-            "recipe": self._recipe.model_dump(mode="json", by_alias=True),
+            "recipe": self._recipe.recorded(by_alias=True),
             "collection": {"name": self._collection.name, "digest": self._collection.digest},
             "held_out": {
                 "name": f"{self._held_out.name}, {self._held_out.split}",

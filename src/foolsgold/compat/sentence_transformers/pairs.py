@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foolsgold.collection.columns import nearest
 from foolsgold.collection.texts import Texts, first_of_equal
-from foolsgold.errors import CollectionError
+from foolsgold.errors import CollectionError, nearest
 from foolsgold.records import BoolArray, IntArray, LongArray, pair_keys
 from foolsgold.rules.exclude import is_pair
 
