@@ -64,19 +64,69 @@ def test_a_round_gives_each_band_a_pair_and_each_threshold_two(made: Path) -> No
     assert {count for name, count in first.items() if name.startswith("band")} == {1}
 
 
-def test_with_a_calibration_its_probability_is_what_is_spread(made: Path, tmp_path: Path) -> None:
-    here = tmp_path / "set"
+def _with_calibration(made: Path, here: Path, **decide: float) -> MinedSet:
+    """The set as if a calibration with the threshold 0.1 had decided, by probabilities that say the opposite.
+
+    Its manifest has no `limits`, as those of older versions.
+    """
     shutil.copytree(made, here)
     ledger = pq.read_table(here / "ledger.parquet")
-    turned = pc.subtract(pa.scalar(1.0, pa.float32()), ledger["teacher_score"])  # a judge that says the opposite
+    turned = pc.subtract(pa.scalar(1.0, pa.float32()), ledger["teacher_score"])
     place = ledger.column_names.index("judge_probability")
     pq.write_table(ledger.set_column(place, "judge_probability", turned), here / "ledger.parquet")
     manifest = json.loads((here / "manifest.json").read_text(encoding="utf-8"))
+    manifest.pop("limits", None)
     manifest["teacher"]["judge"] = {"threshold": 0.1}
+    manifest["recipe"]["decide"] |= {"calibration": "made.json", **decide}
     (here / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    near = [pair for pair in choose(MinedSet(here), 40) if pair.stratum.startswith("near")]
-    assert {pair.stratum for pair in near} == {"near the calibrated threshold"}
-    assert all(pair.teacher_score is not None and 0.87 < pair.teacher_score < 0.93 for pair in near)
+    return MinedSet(here)
+
+
+def _near(mined: MinedSet) -> dict[str, list[float]]:
+    """The teacher's scores of the pairs near each limit."""
+    near: dict[str, list[float]] = {}
+    for pair in choose(mined, 40):
+        if pair.stratum.startswith("near"):
+            assert pair.teacher_score is not None
+            near.setdefault(pair.stratum, []).append(pair.teacher_score)
+    return near
+
+
+def test_with_a_calibration_its_probability_is_what_is_spread(made: Path, tmp_path: Path) -> None:
+    near = _near(_with_calibration(made, tmp_path / "set"))
+    assert set(near) == {"near the calibrated threshold", "near positive_above"}
+    assert all(0.87 < score < 0.93 for score in near["near the calibrated threshold"])
+    assert all(0.25 < score < 0.36 for score in near["near positive_above"])  # a probability of 0.7
+
+
+def test_with_a_calibration_the_margins_are_on_the_teachers_score(made: Path, tmp_path: Path) -> None:
+    # the positives score 0.99: the margins are at 0.495 and 0.09, the calibrated threshold is at 0.9
+    near = _near(_with_calibration(made, tmp_path / "set", relative_margin=0.5, absolute_margin=0.9))
+    assert set(near) == {
+        "near the calibrated threshold",
+        "near positive_above",
+        "near relative_margin",
+        "near absolute_margin",
+    }
+    assert all(0.44 < score < 0.55 for score in near["near relative_margin"])
+    assert all(0.07 < score < 0.12 for score in near["near absolute_margin"])
+
+
+def test_pairs_near_the_percentile_of_positives_are_asked_about(tmp_path: Path) -> None:
+    docs = DOCS | {f"x{n}": f"text {n}" for n in range(20)}
+    scores = {"one": 0.8} | {f"text {n}": 0.04 * (n + 1) for n in range(20)}
+    mined = fg.mine(
+        collection(docs, {"q": "count"}, {"q": {"p": 1}}),
+        retriever=None,
+        teacher=TableTeacher(scores),
+        sources={"run": {"path": str(run_file(tmp_path / "run", {"q": [f"x{n}" for n in range(20)]}))}},
+        decide={"negative_below": None, "positive_above": None, "positive_percentile": 5},
+        select={"per_query": 20, "cap": 20},
+        out=tmp_path / "mined",
+    )
+    near = _near(mined)
+    assert set(near) == {"near positive_percentile"}
+    assert all(0.72 < score < 0.85 for score in near["near positive_percentile"])
 
 
 DOCS = {"p": "one", "a": "two", "b": "three", "c": "four", "d": "five"}

@@ -9,6 +9,7 @@ import pytest
 
 from foolsgold.records import REASONS, Column, Zone
 from foolsgold.rules.decide import decide
+from foolsgold.rules.limits import Limits
 
 
 def _column(values: list[float | None]) -> Column:
@@ -19,7 +20,7 @@ def _column(values: list[float | None]) -> Column:
 
 
 def _decide(scores: list[float | None], positive: float | None = 1.0, **rules: Any) -> list[tuple[str, str]]:
-    verdicts = decide(_column(scores), _column([positive] * len(scores)), **rules)
+    verdicts = decide(_column(scores), _column([positive] * len(scores)), Limits(**rules))
     return [(Zone(zone).label, REASONS[why]) for zone, why in zip(verdicts.zone, verdicts.reason, strict=True)]
 
 
@@ -84,13 +85,11 @@ def test_ambiguous_weights_fall_in_a_line_from_one_to_nothing() -> None:
     verdicts = decide(
         _column([0.1, 0.25, 0.5, 0.75, 0.9, None]),
         _column([1.0] * 6),
-        negative_below=0.25,
-        positive_above=0.75,
-        weigh_ambiguous=True,
+        Limits(negative_below=0.25, positive_above=0.75, weigh_ambiguous=True),
     )
     assert verdicts.weight.to_arrow().to_pylist() == [1.0, 1.0, 0.5, 0.0, None, None]
 
 
 def test_ambiguous_candidates_have_no_weight_unless_asked_for() -> None:
-    verdicts = decide(_column([0.1, 0.5]), _column([1.0, 1.0]), negative_below=0.25, positive_above=0.75)
+    verdicts = decide(_column([0.1, 0.5]), _column([1.0, 1.0]), Limits(negative_below=0.25, positive_above=0.75))
     assert verdicts.weight.to_arrow().to_pylist() == [1.0, None]

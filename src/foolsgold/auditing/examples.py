@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 _SUSPICIOUS = 10
 _REJECTED = 8
 _BORDERLINE = 3  # on each side of each threshold
-
-_Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -104,9 +102,10 @@ def look(mined: MinedSet) -> Evidence:
     sources = list(manifest["sources"])
     scale: Scale | None = manifest["teacher"]["scale"] if manifest["teacher"] else None
     suspicious, rejected = _Leading(_SUSPICIOUS), _Leading(_REJECTED)
-    rules = _rules(mined) if scale is not None else {}
+    limits = mined.limits
+    rules = list(limits.flips(np.empty(0))) if scale is not None else []
     sides = {name: (_Leading(_BORDERLINE), _Leading(_BORDERLINE)) for name in rules}
-    judged = any(rule.column == "judge_probability" for rule in rules.values())
+    judged = limits.zones_on == "judge_probability"
     seen: dict[str, list[tuple[IntArray, FloatArray]]] = {source: [] for source in sources}
     for batch in mined.ledger_batches(_columns(sources) + ["judge_probability"] * judged):
         rows = _plain(pa.Table.from_batches([batch]))
@@ -125,8 +124,8 @@ def look(mined: MinedSet) -> Evidence:
             (rejected, np.asarray(pc.equal(rows["verdict"], "false_negative")), -unit),
         ):
             leading.offer(rows.filter(pa.array(mask)), keys[mask])
-        for name, rule in rules.items():
-            over = rows[rule.column].to_numpy().astype(np.float64) - rule.limit(positive)
+        for name, flip in limits.flips(positive).items():
+            over = rows[limits.column_of(name)].to_numpy().astype(np.float64) - flip
             below, above = sides[name]
             below.offer(rows.filter(pa.array(over < 0)), -over[over < 0])
             above.offer(rows.filter(pa.array(over >= 0)), over[over >= 0])
@@ -139,7 +138,7 @@ def look(mined: MinedSet) -> Evidence:
         suspicious=tell(suspicious),
         rejected=tell(rejected),
         borderline=tuple(
-            Borderline(name, rules[name].setting, tell(below), tell(above)) for name, (below, above) in sides.items()
+            Borderline(name, getattr(limits, name), tell(below), tell(above)) for name, (below, above) in sides.items()
         ),
         ranks={
             source: (np.concatenate([rank for rank, _ in parts]), np.concatenate([score for _, score in parts]))
@@ -147,40 +146,6 @@ def look(mined: MinedSet) -> Evidence:
             if parts
         },
     )
-
-
-@dataclass(frozen=True)
-class _Rule:
-    """A threshold of the recipe: which score it is on, and from the positives' scores to the score that it means."""
-
-    setting: float
-    column: str
-    limit: Callable[[_Floats], _Floats]
-
-
-def _rules(mined: MinedSet) -> dict[str, _Rule]:
-    """The thresholds that the candidates were held against, by the recipe's field."""
-    decide, judge = mined.manifest["recipe"]["decide"], mined.manifest["teacher"].get("judge")
-    low, high, zones = decide["negative_below"], decide["positive_above"], "teacher_score"
-    if judge is not None:  # zones are then by the calibrated probability (see `signal`)
-        low, zones = judge["threshold"], "judge_probability"
-        high = None if high is None else max(low, high)
-    percentile, relative, absolute = (
-        decide[name] for name in ("positive_percentile", "relative_margin", "absolute_margin")
-    )
-    rules = {}
-    if low is not None:
-        rules["negative_below"] = _Rule(low, zones, lambda p: np.full_like(p, low))
-    if high is not None:
-        rules["positive_above"] = _Rule(high, zones, lambda p: np.full_like(p, high))
-    if percentile is not None:
-        ceiling = float(np.percentile(mined.positives["teacher_score"].to_numpy(), percentile))
-        rules["positive_percentile"] = _Rule(percentile, "teacher_score", lambda p: np.full_like(p, ceiling))
-    if absolute is not None:
-        rules["absolute_margin"] = _Rule(absolute, "teacher_score", lambda p: p - absolute)
-    if relative is not None:
-        rules["relative_margin"] = _Rule(relative, "teacher_score", lambda p: p - np.abs(p) * (1 - relative))
-    return rules
 
 
 def _columns(sources: list[str]) -> list[str]:

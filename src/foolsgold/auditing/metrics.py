@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -135,20 +134,18 @@ def audit(mined: MinedSet) -> Audit:
         sources=by_source(negatives, sources, scores),
         overlap=overlap(ranks, sources),
         hubs=hubs_of(negatives),
-        **_of_positives(queries, scale, manifest),
+        **_of_positives(queries, scale, mined.limits.on_teacher.get("negative_below")),
         **_of_texts(mined, counts, scale),
     )
     limits = AuditSpec.model_validate(manifest["recipe"]["audit"])
     return replace(measured, gates=gates(measured, limits))
 
 
-def _of_positives(queries: pa.Table, scale: Scale | None, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What the teacher says of the positives that margins are measured from."""
+def _of_positives(queries: pa.Table, scale: Scale | None, threshold: float | None) -> dict[str, Any]:
+    """The teacher's scores of the positives that margins are measured from; threshold: negative_below, if on them."""
     scores = pc.drop_null(queries["positive_score"]).to_numpy()
     if scale is None or not len(scores):
         return {"median_positive": None, "low_positive_share": None}
-    judged = manifest["teacher"].get("judge") is not None  # then negative_below is not on the teacher's scale
-    threshold = None if judged else manifest["recipe"]["decide"]["negative_below"]
     positive = in_unit(scores, scale)
     low = scores < threshold if threshold is not None else positive < 0 if scale != "cosine" else None
     return {

@@ -50,7 +50,10 @@ def render(mined: MinedSet) -> tuple[str, dict[str, bytes]]:
         scores = Scores.of(mined.negatives, scale)
         limit = manifest["recipe"]["audit"]["min_mean_margin"]
         figures["margins"] = plots.margins_by_source(scores, sources, limit)
-        figures["ranks"] = plots.scores_by_rank(evidence.ranks, scores.scale, _thresholds(manifest, scale))
+        zones = mined.limits.on_teacher
+        shown = in_unit(np.array(list(zones.values()), dtype=np.float32), scale)
+        thresholds = dict(zip(zones, shown.tolist(), strict=True))
+        figures["ranks"] = plots.scores_by_rank(evidence.ranks, scores.scale, thresholds)
     page = environment(Path(__file__).parent).get_template("report.html.jinja").render(
         version=mined.version,
         manifest=manifest,
@@ -82,12 +85,3 @@ def _funnel(manifest: dict[str, Any]) -> list[tuple[int, str, int, str]]:
     steps.append((0, "selected", counts["selected"], "selected"))
     steps += [(1, f"from {source}", number, "selected") for source, number in counts["selected_by"].items()]
     return steps
-
-
-def _thresholds(manifest: dict[str, Any], scale: Scale) -> dict[str, float]:
-    """The recipe's thresholds on the teacher's score, in the unit of the margins; none where a calibration decides."""
-    decide = manifest["recipe"]["decide"]
-    if manifest["teacher"].get("judge") is not None:
-        return {}
-    named = {name: decide[name] for name in ("negative_below", "positive_above") if decide[name] is not None}
-    return dict(zip(named, in_unit(np.array(list(named.values()), dtype=np.float32), scale).tolist(), strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -64,8 +64,7 @@ def choose(mined: MinedSet, n: int, seed: int | None = None) -> list[Pair]:
     ledger = _candidates(mined)
     rng = np.random.default_rng(mined.manifest["seed"] if seed is None else seed)
     source, best_rank = _finders(ledger, mined)
-    axis, flips = (-np.log1p(best_rank), {}) if mined.manifest["teacher"] is None else _axis(ledger, mined)
-    names, stratum = _strata(axis, flips)
+    names, stratum = _strata(ledger, mined, best_rank)
     rows = list(islice(_dealt(stratum, source, _codes(ledger["query_id"]), rng), n))
     chosen = ledger.take(pa.array(rows, pa.int64()))
     columns = (chosen[name].to_pylist() for name in ("query_id", "doc_id", "teacher_score"))
@@ -92,40 +91,37 @@ def _candidates(mined: MinedSet) -> pa.Table:
     return ledger.take(pa.array(np.sort(first)))
 
 
-def _axis(ledger: pa.Table, mined: MinedSet) -> tuple[Doubles, dict[str, Doubles]]:
-    """Where each candidate is, and where each rule of the recipe would flip for it; both on one axis of scores."""
-    decide, teacher = mined.manifest["recipe"]["decide"], mined.manifest["teacher"]
-    judge = teacher.get("judge")  # a calibration: what decides is its probability, and it sets the lower threshold
-    probability = judge is not None or teacher["scale"] == "probability"
+def _strata(ledger: pa.Table, mined: MinedSet, best_rank: IntArray) -> tuple[list[str], IntArray]:
+    """Names of the strata, and which one each candidate is in: near the limit of a rule, or else a band of scores."""
+    teacher, limits = mined.manifest["teacher"], mined.limits
+    if teacher is None:
+        return _bands(-np.log1p(best_rank))[:2]
 
-    def place(scores: Doubles) -> Doubles:
-        return log_odds(scores.astype(np.float32)).astype(np.float64) if probability else scores
+    def place(column: str, scores: Doubles) -> Doubles:
+        """Scores as they are spread: as log-odds, if they are probabilities."""
+        is_probability = column == "judge_probability" or teacher["scale"] == "probability"
+        return log_odds(scores.astype(np.float32)).astype(np.float64) if is_probability else scores
 
-    if judge is not None:
-        risk = ledger["judge_probability"].to_numpy().astype(np.float64)
-        return place(risk), {"the calibrated threshold": place(np.full(len(risk), judge["threshold"]))}
-    scores = ledger["teacher_score"].to_numpy().astype(np.float64)
+    axes: dict[str, Doubles] = {
+        column: place(column, ledger[column].to_numpy().astype(np.float64))
+        for column in {"teacher_score", limits.zones_on}
+    }
+    names, stratum, _ = _bands(axes[limits.zones_on])
     positive = ledger["positive_score"].to_numpy().astype(np.float64)
-    flips: dict[str, Doubles] = {}
-    for name in ("negative_below", "positive_above"):
-        if decide[name] is not None:
-            flips[name] = np.full(len(scores), decide[name], dtype=np.float64)
-    if decide["absolute_margin"] is not None:
-        flips["absolute_margin"] = positive - decide["absolute_margin"]
-    if decide["relative_margin"] is not None:
-        flips["relative_margin"] = positive - np.abs(positive) * (1 - decide["relative_margin"])
-    return place(scores), {name: place(flip) for name, flip in flips.items()}
-
-
-def _strata(axis: Doubles, flips: Mapping[str, Doubles]) -> tuple[list[str], IntArray]:
-    """Names of the strata, and which one each candidate is in: near a flip, or else a band."""
-    low, high = np.quantile(axis, _RANGE)
-    stratum = np.searchsorted(np.linspace(low, high, _BANDS + 1)[1:-1], axis, side="right").astype(np.int32)
-    names = [f"band {band + 1} of {_BANDS}" for band in range(_BANDS)]
-    for name, flip in flips.items():
-        stratum[np.abs(axis - flip) <= (high - low) / (4 * _BANDS)] = len(names)  # half a band wide
-        names.append(f"near {name}")
+    for rule, flip in limits.flips(positive).items():
+        column = limits.column_of(rule)
+        width = _bands(axes[column])[2]
+        stratum[np.abs(axes[column] - place(column, flip)) <= width / 4] = len(names)  # half a band wide
+        is_calibrated = rule == "negative_below" and column == "judge_probability"
+        names.append(f"near {'the calibrated threshold' if is_calibrated else rule}")
     return names, stratum
+
+
+def _bands(axis: Doubles) -> tuple[list[str], IntArray, float]:
+    """Names of the bands of an axis, the band of each candidate, and the width of a band."""
+    low, high = np.quantile(axis, _RANGE)
+    band = np.searchsorted(np.linspace(low, high, _BANDS + 1)[1:-1], axis, side="right").astype(np.int32)
+    return [f"band {number + 1} of {_BANDS}" for number in range(_BANDS)], band, (high - low) / _BANDS
 
 
 def _finders(ledger: pa.Table, mined: MinedSet) -> tuple[IntArray, IntArray]:

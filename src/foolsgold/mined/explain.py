@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from foolsgold.errors import MinedSetError
+from foolsgold.rules.limits import Limits
 
 _REASONS = {
     "known_positive": "it is a known positive of this query",
@@ -46,7 +47,9 @@ class Explanation:
         return "\n".join(self.sentences)
 
     @classmethod
-    def from_rows(cls, ledger: pa.Table, query_id: str, doc_id: str, manifest: Mapping[str, Any]) -> Explanation:
+    def from_rows(
+        cls, ledger: pa.Table, query_id: str, doc_id: str, manifest: Mapping[str, Any], limits: Limits
+    ) -> Explanation:
         """From the ledger of one query.
 
         Raises:
@@ -62,12 +65,11 @@ class Explanation:
                 f"no source proposed document {doc_id!r} for query {query_id!r}; "
                 f"it is below the depth of {', '.join(manifest['sources'])}, or not in the corpus"
             )
-        stories = [sentence for row in rows for sentence in _story(row, manifest)]
+        stories = [sentence for row in rows for sentence in _story(row, manifest, limits)]
         return cls(query_id, doc_id, rows[0], tuple(stories))
 
 
-def _story(row: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
-    decide = _limits(manifest)
+def _story(row: Mapping[str, Any], manifest: Mapping[str, Any], limits: Limits) -> list[str]:
     scale = manifest["teacher"]["scale"] if manifest["teacher"] else None
     found = [
         f"{source} at rank {row[f'{source}_rank'] + 1} (score {row[f'{source}_score']:.4g})"
@@ -88,7 +90,7 @@ def _story(row: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
         "score": "that probability" if judged else "its score",
         "threshold": "the calibrated threshold" if judged else "decide.negative_below",
     }
-    why = _REASONS[row["reason"]].format(**decide, **named)
+    why = _REASONS[row["reason"]].format(**asdict(limits), **named)
     story.append(f"Verdict: {row['verdict'].replace('_', ' ')}, because {why}.")
     if row["selected"]:
         weight = "" if row["weight"] == 1.0 else f", with weight {row['weight']:.2g}"
@@ -96,13 +98,3 @@ def _story(row: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
     elif row["weight"] is not None and row["weight"] > 0:
         story.append("Not selected: the budget was full before its turn came.")
     return story
-
-
-def _limits(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The thresholds of the recipe's `decide`, or those that a calibration put in their place."""
-    decide: Mapping[str, Any] = manifest["recipe"]["decide"]
-    judge = (manifest["teacher"] or {}).get("judge")
-    if judge is None:
-        return decide
-    low, high = judge["threshold"], decide["positive_above"]
-    return {**decide, "negative_below": low, "positive_above": None if high is None else max(low, high)}

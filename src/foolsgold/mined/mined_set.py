@@ -34,6 +34,7 @@ from foolsgold.mined.formats import Format, to_dataset
 from foolsgold.recipe import CollectionSpec
 from foolsgold.recipe.html import html_table
 from foolsgold.records import ledger_schema, negatives_schema, positives_schema, queries_schema
+from foolsgold.rules.limits import Limits
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -197,6 +198,20 @@ class MinedSet:
         )
 
     @cached_property
+    def limits(self) -> Limits:
+        """The thresholds that the candidates were decided by; sets of older versions do not have them written down."""
+        if (written := self.manifest.get("limits")) is not None:
+            return Limits(**written)
+        teacher = self.manifest["teacher"]
+        scores = pc.drop_null(self.positives["teacher_score"]).to_numpy()
+        return Limits.of(
+            self.manifest["recipe"]["decide"],
+            scores,
+            has_teacher=teacher is not None,
+            calibrated=((teacher or {}).get("judge") or {}).get("threshold"),
+        )
+
+    @cached_property
     def negatives(self) -> pa.Table:
         """The selected negatives, `records.negatives_schema`."""
         return self._table("negatives")
@@ -290,7 +305,7 @@ class MinedSet:
             MinedSetError: no such query, or no source proposed that document for it.
         """
         query_id, doc_id = str(query_id), str(doc_id)
-        return Explanation.from_rows(self.ledger(query_id), query_id, doc_id, self.manifest)
+        return Explanation.from_rows(self.ledger(query_id), query_id, doc_id, self.manifest, self.limits)
 
     def to_dataset(
         self,

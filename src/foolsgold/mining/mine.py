@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -135,6 +136,7 @@ def mine(
                 "sources": {name: source.describe() for name, source in sources.items()},
                 "teacher": signal.describe(),
                 "llm": llm.describe() if llm else None,
+                "limits": asdict(run.limits),
                 "counts": funnel.counts(),
                 "calls": signal.calls() | ({"llm": llm.calls, "llm_reused": llm.reused} if llm else {}),
                 "warnings": warnings,

@@ -14,6 +14,7 @@ from foolsgold.mining.signal import Signal
 from foolsgold.progress import Progress
 from foolsgold.recipe import Recipe
 from foolsgold.rules import select
+from foolsgold.rules.limits import Limits
 from foolsgold.sources.protocol import HasVectors, Source
 
 _DRAWN = 4096  # pairs of passages, enough to know their mean cosine to 0.003
@@ -44,6 +45,17 @@ class Run:
         assert self.dense is not None
         rows = np.random.default_rng(0).integers(0, len(self.collection.documents), (2, _DRAWN)).astype(np.int32)
         return float(self.dense.similarity(*rows).mean(dtype=np.float64))
+
+    @cached_property
+    def limits(self) -> Limits:
+        """The thresholds that candidates are decided by."""
+        signal = self.signal
+        return Limits.of(
+            self.recipe.decide.model_dump(),
+            signal.positives.values,
+            has_teacher=signal.describe() is not None,
+            calibrated=None if signal.judge is None else signal.judge.threshold,
+        )
 
     @property
     def quotas(self) -> select.Quotas:

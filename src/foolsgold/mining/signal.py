@@ -14,7 +14,7 @@ from foolsgold.calibration import load as load_calibration
 from foolsgold.collection import Collection
 from foolsgold.errors import RecipeError
 from foolsgold.progress import Progress
-from foolsgold.recipe import DecideSpec, Recipe
+from foolsgold.recipe import Recipe
 from foolsgold.records import Column, FloatArray, IntArray, Scale
 from foolsgold.sources.protocol import Source
 from foolsgold.stores.scores import ScoreStore
@@ -47,10 +47,6 @@ class Signal(Protocol):
     @property
     def judge(self) -> Judge | None:
         """What makes a calibrated probability of a score, if the recipe names it."""
-        ...
-
-    def rules(self, decide: DecideSpec) -> dict[str, Any]:
-        """The keyword arguments of `decide.decide` that make sense on this signal's scale."""
         ...
 
     def describe(self) -> dict[str, Any] | None:
@@ -159,19 +155,6 @@ class TeacherSignal:
                 scores[rows] = to_scale(answer, self._teacher.scale, self._scale)
         return scores
 
-    def rules(self, decide: DecideSpec) -> dict[str, Any]:
-        """All of them. A judge's threshold takes the place of `negative_below`."""
-        low, high = decide.negative_below, decide.positive_above
-        if self.judge is not None:
-            low = self.judge.threshold
-            high = None if high is None else max(low, high)
-        return {
-            "negative_below": low,
-            "positive_above": high,
-            "weigh_ambiguous": decide.ambiguous == "weight",
-            **_margins(decide, self.positives),
-        }
-
     def describe(self) -> dict[str, Any]:
         """Name, fingerprint, and the scale of every teacher score in the set; what judged by them."""
         about = {"model": self._name, "fingerprint": self._teacher.fingerprint, "scale": self._scale}
@@ -204,10 +187,6 @@ class SourceSignal:
         assert scores is not None  # only sources that can score are made a signal
         return scores
 
-    def rules(self, decide: DecideSpec) -> dict[str, Any]:
-        """Margins and the percentile; absolute thresholds are on a teacher's scale and say nothing here."""
-        return _margins(decide, self.positives)
-
     def describe(self) -> None:
         """No teacher."""
 
@@ -235,23 +214,9 @@ class NoSignal:
         del doc, stage
         return np.full(len(query), np.nan, dtype=np.float32)
 
-    def rules(self, decide: DecideSpec) -> dict[str, Any]:
-        """None."""
-        del decide
-        return {}
-
     def describe(self) -> None:
         """No teacher."""
 
     def calls(self) -> dict[str, int]:
         """None."""
         return {"teacher": 0, "reused": 0}
-
-
-def _margins(decide: DecideSpec, positives: Column) -> dict[str, Any]:
-    percentile = decide.positive_percentile
-    return {
-        "relative_margin": decide.relative_margin,
-        "absolute_margin": decide.absolute_margin,
-        "ceiling": None if percentile is None else float(np.percentile(positives.values, percentile)),
-    }

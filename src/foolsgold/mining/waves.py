@@ -47,7 +47,6 @@ def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
     """
     recipe, pairs, quotas = run.recipe, candidates.pool, run.quotas
     orders = orders_of(run, candidates, units)
-    rules = run.signal.rules(recipe.decide)
     judgeable = ~candidates.excluded.valid
     known = comparisons(run, pairs, candidates.unit, units, candidates.cosine)
     positive, judge = known["positive_score"], run.signal.judge
@@ -70,7 +69,7 @@ def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
                 rows = {"teacher_score": score} | known
                 found = judge.probability({name: column.take(wanted) for name, column in rows.items()})
                 judged.values[wanted], judged.valid[wanted] = found.values, found.valid
-        verdicts = decide.decide(score, positive, judged=judged if judge is not None else None, **rules)
+        verdicts = decide.decide(score, positive, run.limits, probability=judged if judge is not None else None)
         verdicts = decide.judge_ambiguous(verdicts, opinion)
         unscored = verdicts.zone == Zone.UNSCORED
         unknown = unscored | (unasked & (verdicts.zone == Zone.AMBIGUOUS))

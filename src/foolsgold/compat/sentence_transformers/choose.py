@@ -13,6 +13,7 @@ from foolsgold.compat.sentence_transformers.pairs import Pairs
 from foolsgold.compat.sentence_transformers.settings import Range, Sampling, Thresholds
 from foolsgold.records import BoolArray, Column, FloatArray, IntArray, LongArray
 from foolsgold.rules import select
+from foolsgold.rules.limits import below_positive
 
 _PATIENT_WAVES = 3  # after these a query that is still short looks twice as far ahead each time
 
@@ -99,7 +100,7 @@ def dropped(score: FloatArray, positive: FloatArray | None, thresholds: Threshol
         drop("absolute_margin", score + thresholds.absolute_margin > positive)
     if thresholds.relative_margin is not None:
         assert positive is not None
-        drop("relative_margin", score > positive - np.abs(positive) * thresholds.relative_margin)
+        drop("relative_margin", score > below_positive(positive, thresholds.relative_margin))
     if thresholds.max_score is not None:
         drop("max_score", score > thresholds.max_score)
     if thresholds.min_score is not None:
