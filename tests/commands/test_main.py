@@ -200,3 +200,17 @@ def test_a_usage_error_names_the_commands_own_help(folder: Path) -> None:
     done = _run(folder, "mine", "--nothing")
     assert done.returncode == 2
     assert "mine --help)" in done.stderr
+
+
+def test_help_loads_no_heavy_library_and_shows_no_type_of_a_flag(folder: Path) -> None:
+    code = (
+        "import sys\nfrom foolsgold.commands.main import app\n"
+        "for command in ([], ['mine'], ['train'], ['risk']):\n"
+        "    app([*command, '--help'], standalone_mode=False)\n"
+        "heavy = ('numpy', 'pyarrow', 'numba', 'torch', 'onnxruntime', 'foolsgold.recipe')\n"
+        "sys.exit(str([name for name in heavy if name in sys.modules] or ''))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+    assert "--strict" in done.stdout
+    assert "bool" not in done.stdout

@@ -137,7 +137,7 @@ def test_the_recipe_that_init_writes_has_no_error(tmp_path: Path) -> None:
 
 
 def test_the_demos_recipe_has_no_error() -> None:
-    from foolsgold.commands.main import demo_recipe
+    from foolsgold.commands.demo import demo_recipe
 
     sections = demo_recipe(400, 3600).model_dump(exclude={"collection"})  # a thousand docstrings are long to read
     assert fg.check(sections).errors == []

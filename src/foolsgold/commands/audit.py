@@ -11,10 +11,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from foolsgold.commands.console import Assign, Json, Quiet, assignments, log_to_stderr, out, print_json
+from foolsgold.commands.console import log_to_stderr, out, print_json
 from foolsgold.commands.files import Anchor, Positive, Scores, Split, scale_of
+from foolsgold.commands.options import Assign, Json, Quiet, recipe_of
 from foolsgold.errors import GateFailed, MinedSetError
-from foolsgold.recipe import Recipe
 
 if TYPE_CHECKING:
     from foolsgold.exchange.found import FileAudit
@@ -123,7 +123,7 @@ def _audit_file(
         held_out=evaluation,
         report=report_to,
         progress=progress,
-        recipe=Recipe().with_values(assignments(assign or [])),
+        recipe=recipe_of(None, assign),
     )
     if as_json:
         print_json(measured.to_json())

@@ -9,21 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from foolsgold.commands.console import (
+from foolsgold.commands.console import check_writable, log_to_stderr, out, print_json
+from foolsgold.commands.options import (
     Assign,
+    Beir,
     Json,
+    Limit,
     Quiet,
-    assignments,
-    check_writable,
-    log_to_stderr,
-    out,
-    print_json,
+    RelevantFrom,
+    Retriever,
+    Split,
+    Teacher,
+    fields_of,
 )
 from foolsgold.errors import RecipeError
-from foolsgold.recipe import Recipe
 
 if TYPE_CHECKING:
     from foolsgold.calibration import Calibration
+    from foolsgold.recipe import Recipe
 
 _ALL = 0.9  # share of the labels below a threshold from which on it is hardly one
 _BETTER = 0.005  # difference of two AUCs that is one
@@ -37,14 +40,12 @@ def calibrate(
     ] = None,
     recipe_file: Annotated[Path | None, typer.Option("--recipe", help="Recipe in YAML: what scores the pairs.")] = None,
     mined: Annotated[Path | None, typer.Option(metavar="SET", help="A mined set, for its recipe.")] = None,
-    beir: Annotated[str | None, typer.Option(help="Folder with corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv.")] = None,
-    split: Annotated[str | None, typer.Option(help="Which judgements.")] = None,
-    relevant_from: Annotated[int | None, typer.Option(help="Lowest grade that makes a document relevant.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many queries.")] = None,
-    retriever: Annotated[
-        str | None, typer.Option(help="Embedding model: hub id, folder or package:NAME/SUBPATH.")
-    ] = None,
-    teacher: Annotated[str | None, typer.Option(help="The teacher to calibrate.")] = None,
+    beir: Beir = None,
+    split: Split = None,
+    relevant_from: RelevantFrom = None,
+    limit: Limit = None,
+    retriever: Retriever = None,
+    teacher: Teacher = None,
     max_false_negative_rate: Annotated[
         float, typer.Option(help="Share of the negatives that may be relevant (its upper bound).")
     ] = 0.02,
@@ -72,15 +73,15 @@ def calibrate(
     if plot_file.resolve() in {path.resolve() for path in (to, labels) if path is not None}:
         raise RecipeError(f"--out {to}: the plot, {plot_file}, would be written over it; name a .json")
     check_writable(to.parent, "--out")
-    given: dict[str, Any] = {
-        "collection": beir and {"beir": beir},
-        "collection.split": split,
-        "collection.relevant_from": relevant_from,
-        "collection.limit": limit,
-        "retriever": retriever and {"model": retriever},
-        "teacher": teacher and {"model": teacher},
-    }
-    values = {field: value for field, value in given.items() if value is not None} | assignments(assign or [])
+    values = fields_of(
+        assign,
+        beir=beir,
+        split=split,
+        relevant_from=relevant_from,
+        limit=limit,
+        retriever=retriever,
+        teacher=teacher,
+    )
     check_heeded(values)
     collection, recipe = _what(recipe_file, mined, values)
     found = run(
@@ -101,6 +102,8 @@ def calibrate(
 
 def _what(recipe_file: Path | None, mined: Path | None, values: Mapping[str, Any]) -> tuple[Any, Recipe]:
     """The collection, where it is not the recipe's own, and the recipe; values: what is to be changed in it."""
+    from foolsgold.recipe import Recipe
+
     if mined is not None:
         from foolsgold.mined.mined_set import MinedSet
 

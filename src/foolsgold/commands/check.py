@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from foolsgold.commands.console import Assign, Json, Quiet, assignments, count, log_to_stderr, out, print_json
+from foolsgold.commands.console import count, log_to_stderr, out, print_json
+from foolsgold.commands.options import Assign, Json, Quiet, assignments
 from foolsgold.errors import FoolsgoldError, GateFailed
 
 if TYPE_CHECKING:

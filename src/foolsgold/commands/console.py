@@ -7,47 +7,17 @@ import logging
 import sys
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-import yaml
 from rich.console import Console
 from rich.logging import RichHandler
 
-from foolsgold.errors import FoolsgoldError, RecipeError
+from foolsgold.errors import FoolsgoldError
 from foolsgold.progress import SILENT, Bars, Progress
-from foolsgold.recipe import read_yaml
 
 # a name or a text may hold what rich takes for markup
 out = Console(soft_wrap=not sys.stdout.isatty(), highlight=False, markup=False)
 err = Console(stderr=True, highlight=False, markup=False)
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars and no notes; warnings stay.")]
-Out = Annotated[Path, typer.Option("--out", help="Folder that the set's own folder is made in.")]
-
-Assign = Annotated[
-    list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Any recipe field; may be repeated.")
-]
-
-
-def assignments(pairs: list[str]) -> dict[str, Any]:
-    """The values of `--set`, by the path of their field.
-
-    Raises:
-        RecipeError: not of the form, or not YAML.
-    """
-    values = {}
-    for pair in pairs:
-        field, equals, value = pair.partition("=")
-        if not equals or not field:
-            raise RecipeError(f"--set {pair}: write FIELD=VALUE, as in --set decide.negative_below=0.2")
-        try:
-            values[field] = read_yaml(value)
-        except yaml.YAMLError as error:
-            said = " ".join(str(error).split())
-            raise RecipeError(f"--set {pair}: the value is not valid YAML ({said}); quote it if it is a text") from None
-    return values
 
 
 def log_to_stderr(quiet: bool) -> Progress:

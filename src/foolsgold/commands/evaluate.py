@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from foolsgold.commands.console import Json, Quiet, assignments, log_to_stderr, out, print_json
+from foolsgold.commands.console import log_to_stderr, out, print_json
+from foolsgold.commands.options import Json, Quiet, assignments
 from foolsgold.errors import EvaluationError, GateFailed
-from foolsgold.models.names import locate
-from foolsgold.recipe import CollectionSpec
 
 if TYPE_CHECKING:
     from foolsgold.collection import Collection
     from foolsgold.evaluation.evaluation import Evaluation
+    from foolsgold.recipe import CollectionSpec
 
 _SAVED = ".parquet"
 
@@ -120,6 +120,8 @@ def evaluate(
 
 def _check_there(name: str) -> None:
     """Refuse a run's folder, or the model of a run that has not finished, with what to name instead."""
+    from foolsgold.models.names import locate
+
     folder = Path(name)
     if (folder / "run.json").is_file():
         raise EvaluationError(f"{name}: is a run of training; name the model in it, {folder / 'model'}")
@@ -133,6 +135,8 @@ def _check_there(name: str) -> None:
 def _trained_on(name: str) -> CollectionSpec | None:
     """The collection that a model of a run was trained on, all its queries, as the model's record has it."""
     from foolsgold.findings.subject import record_of
+    from foolsgold.models.names import locate
+    from foolsgold.recipe import CollectionSpec
 
     folder = locate(name).folder
     record = record_of(folder) if folder is not None else None

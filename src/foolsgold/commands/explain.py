@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from foolsgold.auditing.page import printable
-from foolsgold.commands.console import Json, out, print_json
+from foolsgold.commands.console import out, print_json
+from foolsgold.commands.options import Json
 from foolsgold.errors import FoolsgoldError
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def _texts(mined: MinedSet, query_id: str, doc_id: str) -> dict[str, str]:
 
 def _find(texts: Texts, name: str) -> str | None:
     found = texts.find([name])
+    from foolsgold.auditing.page import printable
+
     return printable(texts.take([found[name]])[0]) if found else None
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from foolsgold.commands.console import Json, Quiet, log_to_stderr, out, print_json
+from foolsgold.commands.console import log_to_stderr, out, print_json
+from foolsgold.commands.options import Json, Quiet
 from foolsgold.errors import MinedSetError
 
 

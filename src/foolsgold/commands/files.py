@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
 from foolsgold.errors import RecipeError
-from foolsgold.records import Scale
+
+if TYPE_CHECKING:
+    from foolsgold.records import Scale
 
 Anchor = Annotated[str | None, typer.Option(help="Of a file: the column of queries, if it has no usual name.")]
 Positive = Annotated[str | None, typer.Option(help="Of a file: the column of positives, if it has no usual name.")]
@@ -27,6 +29,8 @@ def scale_of(name: str | None) -> Scale | None:
     Raises:
         RecipeError: there is no such scale.
     """
+    from foolsgold.records import Scale
+
     if name is not None and name not in get_args(Scale):
         raise RecipeError(f"--scores {name}: no scale of scores; it is one of {', '.join(get_args(Scale))}")
     return cast(Scale | None, name)

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from foolsgold.commands.console import Assign, Json, Out, Quiet, assignments, log_to_stderr, out, print_json
+from foolsgold.commands.console import log_to_stderr, print_json
 from foolsgold.commands.files import Anchor, Positive, Scores, Split, scale_of
-from foolsgold.recipe import Recipe
+from foolsgold.commands.mine import print_set, summary
+from foolsgold.commands.options import Assign, Json, Out, Quiet, recipe_of
 
 
 def import_(
@@ -36,7 +37,6 @@ def import_(
     Examples: `foolsgold import their.jsonl --teacher org/cross-encoder` then
     `foolsgold export mined/ --to flagembedding --out clean.jsonl`
     """
-    from foolsgold.commands import show
     from foolsgold.exchange.importing import import_set
 
     progress = log_to_stderr(quiet)
@@ -49,17 +49,10 @@ def import_(
         positive=positive,
         split=split,
         progress=progress,
-        recipe=Recipe().with_values(assignments(assign or [])),
+        recipe=recipe_of(None, assign),
     )
     mined.report()
     if as_json:
-        wanted = ("version", "seconds", "collection", "counts", "calls", "warnings", "notes")
-        print_json(
-            {"path": str(mined.path)}
-            | {name: mined.manifest[name] for name in wanted}
-            | {"audit": mined.audit().to_json()}
-        )
-        return
-    out.print(show.funnel(mined))
-    out.print(show.gates(mined))
-    out.print(f"written to {mined.path}")
+        print_json(summary(mined))
+    else:
+        print_set(mined)

@@ -13,7 +13,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from foolsgold.commands.console import Json, err, out, print_json
+from foolsgold.commands.console import err, out, print_json
+from foolsgold.commands.options import Json
 from foolsgold.errors import FoolsgoldError, MissingExtra
 
 

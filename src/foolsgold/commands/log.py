@@ -9,7 +9,8 @@ import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from foolsgold.commands.console import Json, count, out, print_json, print_wide
+from foolsgold.commands.console import count, out, print_json, print_wide
+from foolsgold.commands.options import Json
 
 if TYPE_CHECKING:
     from foolsgold.training.lineage import Node

@@ -9,9 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from foolsgold.commands.console import Json, Quiet, check_writable, log_to_stderr, out, print_json
+from foolsgold.commands.console import check_writable, log_to_stderr, out, print_json
+from foolsgold.commands.options import (
+    Beir,
+    Json,
+    Pairs,
+    PerQuery,
+    Quiet,
+    RecipeFile,
+    RelevantFrom,
+    Retriever,
+    Seed,
+    Split,
+    Teacher,
+    recipe_of,
+)
 from foolsgold.errors import RecipeError
-from foolsgold.recipe import Recipe
 
 if TYPE_CHECKING:
     from foolsgold.risk import Row
@@ -35,23 +48,21 @@ _EXPLAINED = {
 
 
 def risk(
-    recipe_file: Annotated[Path | None, typer.Argument(metavar="[RECIPE]", help="Recipe in YAML.")] = None,
-    beir: Annotated[str | None, typer.Option(help="Folder with corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv.")] = None,
-    pairs: Annotated[str | None, typer.Option(help="File of (query, positive) rows.")] = None,
-    split: Annotated[str | None, typer.Option(help="Which judgements to measure with.")] = None,
-    relevant_from: Annotated[int | None, typer.Option(help="Lowest grade that makes a positive.")] = None,
-    retriever: Annotated[
-        str | None, typer.Option(help="Embedding model: hub id, folder or package:NAME/SUBPATH.")
-    ] = None,
-    teacher: Annotated[str | None, typer.Option(help="The filter's teacher; 'none' for no filter.")] = None,
+    recipe_file: RecipeFile = None,
+    beir: Beir = None,
+    pairs: Pairs = None,
+    split: Split = None,
+    relevant_from: RelevantFrom = None,
+    retriever: Retriever = None,
+    teacher: Teacher = None,
     student: Annotated[str | None, typer.Option(help="The model being trained, for self-mined negatives.")] = None,
     calibration: Annotated[
         str | None, typer.Option(metavar="FILE", help="calibration.json: estimate from calibrated teacher scores too.")
     ] = None,
     queries: Annotated[int, typer.Option(min=1, help="At most so many queries, the first that can tell.")] = 500,
     depth: Annotated[int, typer.Option(min=1, help="Candidates that each method draws from.")] = 50,
-    per_query: Annotated[int | None, typer.Option(min=1, help="Negatives a query.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all draws, and of what is hidden.")] = None,
+    per_query: PerQuery = None,
+    seed: Seed = None,
     to: Annotated[Path, typer.Option("--out", help="Folder for risk.svg and risk.png.")] = Path("risk"),
     quiet: Quiet = False,
     as_json: Json = False,
@@ -69,8 +80,21 @@ def risk(
 
     progress = log_to_stderr(quiet)
     check_writable(to, "--out")
+    recipe = recipe_of(
+        recipe_file,
+        beir=beir,
+        pairs=pairs,
+        split=split,
+        relevant_from=relevant_from,
+        retriever=retriever,
+        teacher=teacher,
+        per_query=per_query,
+        seed=seed,
+    )
+    if recipe.collection is None:
+        raise RecipeError("nothing to measure on: give a recipe with a collection, or --beir, or --pairs")
     found = measure(
-        recipe=_recipe(recipe_file, beir, pairs, split, relevant_from, retriever, teacher, per_query, seed),
+        recipe=recipe,
         depth=depth,
         student=student,
         queries=queries,
@@ -95,37 +119,6 @@ def risk(
     for note in [*sorted(unmeasured), *found.notes]:
         out.print(note)
     out.print(f"written to {plots[0]} and {plots[1]}")
-
-
-def _recipe(
-    recipe_file: Path | None,
-    beir: str | None,
-    pairs: str | None,
-    split: str | None,
-    relevant_from: int | None,
-    retriever: str | None,
-    teacher: str | None,
-    per_query: int | None,
-    seed: int | None,
-) -> Recipe:
-    recipe = Recipe.from_yaml(recipe_file) if recipe_file else Recipe()
-    if beir and pairs:
-        raise RecipeError("--beir and --pairs name two collections; measure one at a time")
-    if not (beir or pairs) and recipe.collection is None:
-        raise RecipeError("nothing to measure on: give a recipe with a collection, or --beir, or --pairs")
-    given: dict[str, Any] = {
-        "collection": {"beir": beir} if beir else {"pairs": pairs} if pairs else None,
-        "collection.split": split,
-        "collection.relevant_from": relevant_from,
-        "retriever": retriever and {"model": retriever},
-        "teacher": teacher and {"model": teacher},
-        "select.per_query": per_query,
-        "seed": seed,
-    }
-    overrides = {field: value for field, value in given.items() if value is not None}
-    if teacher is not None and teacher.lower() == "none":
-        overrides["teacher"] = None
-    return recipe.with_values(overrides)
 
 
 def _judge(calibration: str | None) -> Any:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from foolsgold.commands.console import Assign, Json, Quiet, assignments, log_to_stderr, out, print_json, print_wide
-from foolsgold.recipe import Recipe
+from foolsgold.commands.console import log_to_stderr, out, print_json, print_wide
+from foolsgold.commands.options import Assign, Json, Quiet, recipe_of
 
 if TYPE_CHECKING:
     from foolsgold.training import Plan, Trained
@@ -40,7 +40,7 @@ def train(
     from foolsgold.training.launch import is_first
 
     progress = log_to_stderr(quiet)
-    recipe = Recipe.from_yaml(recipe_file).with_values(assignments(assign or []))
+    recipe = recipe_of(recipe_file, assign)
     if dry_run:
         planned = plan(recipe, progress=progress)
         if as_json:
