@@ -23,6 +23,11 @@ from rich.text import Text
 Advance = Callable[[int], None]
 
 
+def no_steps(steps: int) -> None:
+    """Report nothing, where an `Advance` is asked for."""
+    del steps
+
+
 class Progress(Protocol):
     """What a long stage reports to."""
 

@@ -135,7 +135,7 @@ def test_where_nothing_can_be_written_vectors_stay_in_memory(found, tmp_path, ca
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from foolsgold.stores.atomic import written_once
+from foolsgold.files import written_once
 
 def write(folder):
     (folder / "half").write_text("half")
@@ -146,7 +146,7 @@ written_once(Path(sys.argv[1]), write)
 
 
 def test_a_run_killed_while_it_writes_leaves_nothing_that_is_taken_for_whole(tmp_path):
-    from foolsgold.stores.atomic import written_once
+    from foolsgold.files import written_once
 
     killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "store")], check=False)
     assert killed.returncode == -signal.SIGKILL

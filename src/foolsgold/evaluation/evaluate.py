@@ -17,7 +17,7 @@ from foolsgold.errors import EvaluationError
 from foolsgold.evaluation.evaluation import Change, Comparison, Evaluation
 from foolsgold.evaluation.measures import MEASURES, Measures
 from foolsgold.files import cache_folder
-from foolsgold.models.configs import own_prompt, own_similarity
+from foolsgold.models.describe import own_prompt, own_similarity
 from foolsgold.models.protocol import Role
 from foolsgold.models.vectors import NotFinite, finished
 from foolsgold.progress import SILENT, Progress

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from foolsgold.collection import Texts
 from foolsgold.errors import MinedSetError
 from foolsgold.exchange.listed import Listed
+from foolsgold.files import written_once
 from foolsgold.records import LongArray
-from foolsgold.stores.atomic import written_once
 
 RUN = "negatives.parquet"
 

@@ -13,8 +13,8 @@ from foolsgold.collection import Collection
 from foolsgold.errors import ModelError
 from foolsgold.findings.rule import Fault, Unknown
 from foolsgold.findings.subject import Subject
-from foolsgold.models.configs import own_prompt, read_json
-from foolsgold.models.names import Located, locate
+from foolsgold.models.describe import describe, own_prompt, prompts_in_use
+from foolsgold.models.names import locate
 from foolsgold.models.protocol import Role
 from foolsgold.recipe import ModelSpec, TeacherSpec
 
@@ -32,10 +32,9 @@ def missing_prompts(subject: Subject) -> Iterator[Fault | Unknown]:
         if isinstance(folder, str):
             yield Unknown(folder)
             continue
-        prompts = read_json(folder / "config_sentence_transformers.json").get("prompts") or {}
+        prompts = describe(folder, spec.model).prompts
         own = {role: own_prompt(prompts, role) for role in _ROLES}
-        given = {"query": spec.query_prompt, "document": spec.document_prompt}
-        used = {role: own[role] if given[role] is None else given[role] for role in _ROLES}
+        used = prompts_in_use(prompts, spec.query_prompt, spec.document_prompt)
         for role in _ROLES:
             if own[role] and not used[role]:
                 yield Fault(
@@ -157,53 +156,30 @@ def _cut(spec: ModelSpec | TeacherSpec) -> _Cut | str:
     from tokenizers import Tokenizer
 
     try:
-        if Located(spec.model, folder).is_onnx:
+        about = describe(folder, spec.model)
+        if about.is_onnx:
             from foolsgold.models.onnx import OnnxModel
             from foolsgold.teachers.onnx import logit_output
 
             graph = OnnxModel(folder, max_length=spec.max_length)
             graph.tokenizer.no_truncation()
             return _Cut(graph.tokenizer, graph.max_length, pairs=logit_output(graph) is not None)
-        own = _own_limit(folder)
-        limits = [limit for limit in (spec.max_length, own) if limit is not None]
-        file = next(
-            (base / "tokenizer.json" for base in _module_folders(folder) if (base / "tokenizer.json").is_file()), None
-        )
-        if file is None:
-            return f"{spec.model}: has no tokenizer.json to count tokens with"
-        if not limits:
-            return f"{spec.model}: does not say how many tokens it reads"
-        tokenizer = Tokenizer.from_file(str(file))
     except ModelError as error:
         return str(error)
+    file = about.base / "tokenizer.json"
+    if not file.is_file():
+        return f"{spec.model}: has no tokenizer.json to count tokens with"
+    limits = [limit for limit in (spec.max_length, about.max_length) if limit is not None]
+    if not limits:
+        return f"{spec.model}: does not say how many tokens it reads"
+    tokenizer = Tokenizer.from_file(str(file))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return _Cut(tokenizer, min(limits), pairs=isinstance(spec, TeacherSpec) and _reads_pairs(folder, spec))
-
-
-def _own_limit(folder: Path) -> int | None:
-    """The tokens that sentence-transformers lets a model read: what it says, else the fewer of what its parts can."""
-    for base in _module_folders(folder):
-        said = read_json(base / "sentence_bert_config.json").get("max_seq_length")
-        if said is not None:
-            return int(said)
-        of_model = read_json(base / "config.json").get("max_position_embeddings")
-        of_tokenizer = read_json(base / "tokenizer_config.json").get("model_max_length")
-        if of_model is not None:
-            return int(min(of_model, of_tokenizer or of_model))
-    return None
-
-
-def _module_folders(folder: Path) -> list[Path]:
-    """Where the first module of a model may lie: in its folder, or in one of its own."""
-    return [folder, *sorted(folder.glob("0_*"))]
-
-
-def _reads_pairs(folder: Path, spec: TeacherSpec) -> bool:
-    if spec.kind != "auto":
-        return spec.kind == "cross_encoder"
-    says = read_json(folder / "config_sentence_transformers.json").get("model_type")
-    return says == "CrossEncoder" if says is not None else not (folder / "modules.json").is_file()
+    pairs = isinstance(spec, TeacherSpec) and (
+        spec.kind == "cross_encoder"
+        or (spec.kind == "auto" and (about.kind == "CrossEncoder" or not (about.kind or about.modules)))
+    )
+    return _Cut(tokenizer, min(limits), pairs=pairs)
 
 
 def _is_function(spec: TeacherSpec) -> bool:

@@ -15,17 +15,20 @@ _Batch = TypeVar("_Batch")
 _Output = TypeVar("_Output")
 
 
-def length_batches(lengths: Sequence[int] | IntArray, *, size: int, max_tokens: int = 16_384) -> Iterator[LongArray]:
+def length_batches(
+    lengths: Sequence[int] | IntArray, *, size: int, max_tokens: int | None = 16_384
+) -> Iterator[LongArray]:
     """Positions of inputs that are run together: at most `size`, of nearly one length, the longest first.
 
     lengths: tokens of each input. max_tokens bounds a batch's tokens with its padding, so that memory is bounded; an
-    input longer than that is a batch by itself.
+    input longer than that is a batch by itself; None: no bound.
     """
     lengths = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):
-        fits = max(1, min(size, max_tokens // max(1, int(lengths[order[start]]))))
+        longest = max(1, int(lengths[order[start]]))
+        fits = size if max_tokens is None else max(1, min(size, max_tokens // longest))
         yield order[start : start + fits]
         start += fits
 

@@ -11,21 +11,21 @@ import string
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from foolsgold.errors import MissingExtra, ModelError
-from foolsgold.models.configs import read_json
+from foolsgold.errors import ModelError
+from foolsgold.models.batches import length_batches
+from foolsgold.models.describe import ModelFolder, describe
 from foolsgold.models.known import known
-from foolsgold.models.names import Located, fetched, fingerprint, locate
+from foolsgold.models.names import Located, fingerprint, locate
 from foolsgold.models.onnx import OnnxModel, Tokens
 from foolsgold.models.protocol import Role
-from foolsgold.models.torch_model import load_model
+from foolsgold.models.torch_model import fetched_for_torch, load_model
 from foolsgold.models.vectors import NotFinite, to_unit_length
-from foolsgold.progress import Advance
+from foolsgold.progress import Advance, no_steps
 from foolsgold.recipe import ModelSpec
 from foolsgold.records import FloatArray
 
@@ -95,18 +95,18 @@ class Markers:
     skipped: tuple[str, ...] = tuple(string.punctuation)
 
     @classmethod
-    def of(cls, folder: Path, model: str) -> Markers:
+    def of(cls, about: ModelFolder) -> Markers:
         """As PyLate's or ColBERT's own file in the folder says; ColBERT's defaults for what it leaves open.
 
         Raises:
             ModelError: neither file is there, so that it may be no late-interaction model at all.
         """
-        pylate = read_json(folder / "config_sentence_transformers.json")
-        colbert = read_json(folder / "artifact.metadata")
-        if not colbert and "query_prefix" not in pylate and not _is_demo(model):
+        pylate, colbert, demo = about.settings, about.colbert, known(about.name)
+        # The demo folder says nothing. Measured on Cranfield, ColBERT's defaults are the best of six ways to run it.
+        if not colbert and "query_prefix" not in pylate and not (demo and "colbert" in demo.model):
             raise ModelError(
-                f"{model}: does not say how it marks queries and documents (no artifact.metadata, and no query_prefix "
-                "in config_sentence_transformers.json), so it is not known to be a late-interaction model"
+                f"{about.name}: does not say how it marks queries and documents (no artifact.metadata, and no "
+                "query_prefix in config_sentence_transformers.json), so it is not known to be a late-interaction model"
             )
         expands = pylate.get("do_query_expansion", True)
         return cls(
@@ -123,10 +123,9 @@ class OnnxLateInteraction:
     """A folder with model.onnx and tokenizer.json whose output is a vector a token. Imports no torch."""
 
     def __init__(self, located: Located, spec: ModelSpec) -> None:
-        assert located.folder is not None
         self.name = spec.model
-        markers = Markers.of(located.folder, spec.model)
-        self._model = OnnxModel(located.folder, max_length=spec.max_length or markers.document_length)
+        markers = Markers.of(describe(located.files, spec.model))
+        self._model = OnnxModel(located.files, max_length=spec.max_length or markers.document_length)
         self._output = _token_output(self._model, spec.model)
         self._batch_size = spec.batch_size
         self._prompts: dict[Role, str] = {"query": spec.query_prompt or "", "document": spec.document_prompt or ""}
@@ -140,7 +139,7 @@ class OnnxLateInteraction:
         skipped = {self._model.tokenizer.token_to_id(word) for word in markers.skipped} - {None}
         self._skipped = np.array(sorted(skipped), dtype=np.int32)
         self._model.tokenizer.enable_truncation(self._model.max_length - 1)  # leaves room for the marker
-        self.dimension = self.encode(["dimension"], "document", _no_steps)[0].shape[1]
+        self.dimension = self.encode(["dimension"], "document", no_steps)[0].shape[1]
         self.fingerprint = fingerprint(
             located, "onnx late interaction", self._model.max_length, markers, sorted(self._prompts.items())
         )
@@ -183,18 +182,18 @@ class TorchLateInteraction:
     """A MultiVectorEncoder of sentence-transformers, which reads PyLate's and ColBERT's own folders too."""
 
     def __init__(self, located: Located, spec: ModelSpec) -> None:
-        try:
-            import sentence_transformers  # noqa: F401
-        except ImportError:
-            raise MissingExtra("torch", f"{spec.model} (a model that is not an ONNX folder)") from None
-        located = fetched(located, with_code=spec.trust_remote_code)
-        assert located.folder is not None
-        _refuse_without_projection(located.folder, spec.model)
+        located = fetched_for_torch(located, spec)
+        about = describe(located.files, spec.model)
+        if not about.is_late_interaction:  # sentence-transformers would put a random projection on it
+            raise ModelError(
+                f"{spec.model}: is {about.what}, not a late-interaction model; "
+                "name a ColBERT model saved by sentence-transformers, PyLate or ColBERT itself"
+            )
         self.name = spec.model
         self._prompts: dict[Role, str | None] = {"query": spec.query_prompt, "document": spec.document_prompt}
-        self._model, dtype = load_model("MultiVectorEncoder", located.folder, spec)
+        self._model, dtype = load_model("MultiVectorEncoder", located.files, spec)
         self._batch_size = spec.batch_size or 32
-        self.dimension = self.encode(["dimension"], "document", _no_steps)[0].shape[1]
+        self.dimension = self.encode(["dimension"], "document", no_steps)[0].shape[1]
         self.fingerprint = fingerprint(
             located, "torch late interaction", self._model.max_seq_length, dtype, sorted(self._prompts.items())
         )
@@ -204,9 +203,7 @@ class TorchLateInteraction:
         encode = self._model.encode_query if role == "query" else self._model.encode_document
         prompt = {} if self._prompts[role] is None else {"prompt": self._prompts[role]}
         vectors: list[FloatArray] = [np.empty((0, 0), dtype=np.float32)] * len(texts)
-        order = np.argsort([-len(text) for text in texts], kind="stable")
-        for start in range(0, len(order), self._batch_size):
-            rows = order[start : start + self._batch_size]
+        for rows in length_batches([len(text) for text in texts], size=self._batch_size, max_tokens=None):
             outputs = encode(
                 [texts[row] for row in rows],
                 batch_size=self._batch_size,
@@ -228,12 +225,6 @@ def _finished(vectors: FloatArray, model: str, position: int) -> FloatArray:
     return to_unit_length(vectors.copy())
 
 
-def _is_demo(model: str) -> bool:
-    """The demo folder says nothing; measured on Cranfield, ColBERT's defaults are the best of six ways to run it."""
-    demo = known(model)
-    return demo is not None and "colbert" in demo.model
-
-
 def _token_output(model: OnnxModel, name: str) -> str:
     for output in ("token_embeddings", "last_hidden_state", "output"):
         if output in model.outputs and len(model.output_shape(output)) == 3:
@@ -242,20 +233,3 @@ def _token_output(model: OnnxModel, name: str) -> str:
         f"{name}: no output with a vector a token (it has: {', '.join(model.outputs)}), "
         "so it is no late-interaction model"
     )
-
-
-def _refuse_without_projection(folder: Path, model: str) -> None:
-    """sentence-transformers puts a random projection on a model that has none."""
-    says = read_json(folder / "config_sentence_transformers.json").get("model_type")
-    architectures = read_json(folder / "config.json").get("architectures") or ["no architecture"]
-    trained = any(each == "HF_ColBERT" or each.endswith("ForRetrieval") for each in architectures)
-    if says not in ("MultiVectorEncoder", "ColBERT") and not trained:
-        what = f"a {says}" if says else " and ".join(architectures)
-        raise ModelError(
-            f"{model}: is {what}, not a late-interaction model; "
-            "name a ColBERT model saved by sentence-transformers, PyLate or ColBERT itself"
-        )
-
-
-def _no_steps(steps: int) -> None:
-    del steps

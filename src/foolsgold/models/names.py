@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from foolsgold.errors import MissingExtra, ModelError
+from foolsgold.models.describe import is_onnx_folder
 from foolsgold.models.known import KNOWN, verify
 
 FORMS = (
@@ -43,13 +44,20 @@ class Located:
     @property
     def is_onnx(self) -> bool:
         """Whether onnxruntime runs it: a folder with model.onnx and tokenizer.json."""
-        return self.folder is not None and all((self.folder / f).is_file() for f in ("model.onnx", "tokenizer.json"))
+        return self.folder is not None and is_onnx_folder(self.folder)
+
+    @property
+    def files(self) -> Path:
+        """The folder of a model whose files are on this machine (`fetched`)."""
+        if self.folder is None:
+            raise ModelError(f"{self.name}: must be fetched before its files are read")
+        return self.folder
 
 
 def locate(name: str) -> Located:
     """Find what a name means. Looks at this machine only; nothing is fetched or loaded.
 
-    The demo models (`encoding/known.py`) are checked against their digests here, once a process.
+    The demo models (`models/known.py`) are checked against their digests here, once a process.
 
     Raises:
         ModelError: nothing has that name, or a demo model's files are not the ones they should be.
@@ -103,11 +111,10 @@ def fingerprint(located: Located, *extra: Any) -> str:
     Covers the contents of weights, tokeniser and configuration and where in the folder each lies; not the model's name,
     not where its folder is, no time. `located` must have its files here (`fetched`).
     """
-    if located.folder is None:
-        raise ModelError(f"{located.name}: must be fetched before it has a fingerprint")
+    folder = located.files
     digest = sha256()
-    for path in sorted(_deciding_files(located.folder), key=lambda path: path.as_posix()):
-        with (located.folder / path).open("rb") as file:
+    for path in sorted(_deciding_files(folder), key=lambda path: path.as_posix()):
+        with (folder / path).open("rb") as file:
             content = file_digest(file, "sha256").hexdigest()
         digest.update(f"{path.as_posix()}\0{content}\n".encode())
     for setting in extra:

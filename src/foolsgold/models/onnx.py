@@ -29,7 +29,7 @@ from tokenizers import Tokenizer
 
 from foolsgold.errors import ModelError
 from foolsgold.models.batches import length_batches, run_in_threads
-from foolsgold.models.configs import read_json
+from foolsgold.models.describe import ModelFolder, describe
 from foolsgold.records import FloatArray, IntArray, LongArray
 
 _BATCH = 8  # for graphs that do not quantise; on a CPU a larger one is not faster (22 tokens: 5,700/s, and 5,100 of 32)
@@ -57,6 +57,7 @@ class Tokens:
 class OnnxModel:
     """An onnxruntime session and its tokeniser.
 
+    about: the folder's configuration files.
     max_length: tokens a text or pair is cut to, never more than the model has positions for; None: the model's limit.
     threads: batches that `run_all` runs at once; None: one a core that this process may use.
     outputs: the names of what `run` returns, in the graph's order. tokenizer: a `tokenizers.Tokenizer` that cuts at
@@ -68,6 +69,7 @@ class OnnxModel:
 
     def __init__(self, folder: Path, *, max_length: int | None = None, threads: int | None = None) -> None:
         self.folder = folder
+        self.about = describe(folder)
         self._session = _session(folder / "model.onnx")
         self._threads = threads or _usable_cores()
         by_batch = _quantises_by_batch(folder / "model.onnx")
@@ -76,10 +78,10 @@ class OnnxModel:
         self._inputs = {node.name: _integer(node, folder) for node in self._session.get_inputs()}
         self.outputs: tuple[str, ...] = tuple(node.name for node in self._session.get_outputs())
         self.tokenizer = _tokenizer(folder / "tokenizer.json")
-        self.max_length = _max_length(folder, self.tokenizer, max_length)
+        self.max_length = _max_length(self.about, self.tokenizer, max_length)
         self.tokenizer.no_padding()  # some files pad every text to 512 tokens
         self.tokenizer.enable_truncation(self.max_length)
-        self.pad_id = _pad_id(self.tokenizer, folder)
+        self.pad_id = _pad_id(self.tokenizer, self.about)
 
     def output_shape(self, name: str) -> tuple[int | None, ...]:
         """The shape the graph declares for one output; None where it varies.
@@ -201,34 +203,24 @@ def _tokenizer(path: Path) -> Any:
         ) from None
 
 
-def _pad_id(tokenizer: Any, folder: Path) -> int:
-    named = read_json(folder / "tokenizer_config.json").get("pad_token")
-    if isinstance(named, dict):
-        named = named.get("content")
-    for token in (named, "[PAD]", "<pad>"):
+def _pad_id(tokenizer: Any, about: ModelFolder) -> int:
+    for token in (about.pad_token, "[PAD]", "<pad>"):
         if token is not None and (found := tokenizer.token_to_id(token)) is not None:
             return int(found)
     return 0  # a padded position is never attended to, so any id of the vocabulary does
 
 
-def _max_length(folder: Path, tokenizer: Any, wanted: int | None) -> int:
+def _max_length(about: ModelFolder, tokenizer: Any, wanted: int | None) -> int:
     """What the caller wants, at most what the model has positions for."""
-    config = read_json(folder / "config.json")
-    own = [
-        config.get("max_position_embeddings"),
-        read_json(folder / "tokenizer_config.json").get("model_max_length"),
-        read_json(folder / "sentence_bert_config.json").get("max_seq_length"),
-        (tokenizer.truncation or {}).get("max_length"),
-    ]
-    if config.get("model_type") in ("roberta", "xlm-roberta", "camembert", "mpnet") and own[0]:
-        own[0] -= 2  # their positions begin after the padding id
-    positions = own[0] or 10**6
-    limit = min((int(length) for length in own if length and length <= positions), default=512)
+    positions = about.positions or 10**6
+    own = (about.positions, *about.lengths, (tokenizer.truncation or {}).get("max_length"))
     if wanted is None:
-        return limit
+        return min((int(length) for length in own if length and length <= positions), default=512)
     if wanted > positions:
-        _log.warning("%s: max_length is %d but the model has %d positions; cutting there", folder, wanted, positions)
-    return min(wanted, int(positions))
+        _log.warning(
+            "%s: max_length is %d but the model has %d positions; cutting there", about.folder, wanted, positions
+        )
+    return min(wanted, positions)
 
 
 def _encodable(item: Any) -> Any:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from foolsgold.errors import MissingExtra, ModelError
-from foolsgold.models.configs import own_similarity, read_json
-from foolsgold.models.names import fetched, fingerprint, locate
+from foolsgold.errors import ModelError
+from foolsgold.models.batches import length_batches
+from foolsgold.models.describe import describe, own_similarity
+from foolsgold.models.names import fingerprint, locate
 from foolsgold.models.protocol import Role
-from foolsgold.models.torch_model import load_model
+from foolsgold.models.torch_model import fetched_for_torch, load_model
 from foolsgold.progress import Advance
 from foolsgold.recipe import ModelSpec
 
@@ -27,15 +27,14 @@ class SparseModel:
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        try:
-            import sentence_transformers  # noqa: F401
-        except ImportError:
-            raise MissingExtra("torch", f"{spec.model} (a sparse encoder)") from None
-        located = fetched(locate(spec.model), with_code=spec.trust_remote_code)
-        assert located.folder is not None
-        _refuse_other_kinds(located.folder, spec.model)
+        located = fetched_for_torch(locate(spec.model), spec, "a sparse encoder")
+        about = describe(located.files, spec.model)
+        if not about.is_sparse:  # sentence-transformers would put a random sparse head on it
+            raise ModelError(
+                f"{spec.model}: is {about.what}, not a sparse encoder; name a SPLADE model or another SparseEncoder"
+            )
         self.name = spec.model
-        self._model, dtype = load_model("SparseEncoder", located.folder, spec)
+        self._model, dtype = load_model("SparseEncoder", located.files, spec)
         self._batch_size = spec.batch_size or 32
         self.similarity = own_similarity(self._model.similarity_fn_name, spec.model)
         # Asked of a vector: a SPLADE model without a modules.json names the width of its hidden layer.
@@ -49,14 +48,15 @@ class SparseModel:
             ModelError: a weight is NaN or infinite.
         """
         encode = self._model.encode_query if role == "query" else self._model.encode_document
+        batches = list(
+            length_batches([len(t) for t in texts], size=self._batch_size * _BATCHES_A_CALL, max_tokens=None)
+        )
         parts: list[Any] = []
-        order = np.argsort([-len(text) for text in texts], kind="stable")
-        for start in range(0, len(order), self._batch_size * _BATCHES_A_CALL):
-            rows = order[start : start + self._batch_size * _BATCHES_A_CALL]
+        for rows in batches:
             output = encode([texts[row] for row in rows], batch_size=self._batch_size, show_progress_bar=False)
             parts.append(_to_csr(output, len(rows), self.dimension))
             advance(len(rows))
-        vectors = stacked(parts, self.dimension)[np.argsort(order)]
+        vectors = stacked(parts, self.dimension)[np.argsort(np.concatenate([np.empty(0, np.int64), *batches]))]
         if not np.isfinite(vectors.data).all():
             raise ModelError(f"{self.name}: gives weights that are not finite numbers; use another model")
         if self.similarity == "cosine":
@@ -79,15 +79,3 @@ def _to_csr(output: Any, n: int, dimension: int) -> Any:
     coalesced = output.coalesce().cpu()
     rows, terms = coalesced.indices().numpy()
     return sparse.csr_matrix((coalesced.values().float().numpy(), (rows, terms)), shape=(n, dimension))
-
-
-def _refuse_other_kinds(folder: Path, model: str) -> None:
-    """sentence-transformers puts a random sparse head on a model that has none."""
-    says = read_json(folder / "config_sentence_transformers.json").get("model_type")
-    architectures = read_json(folder / "config.json").get("architectures") or ["no architecture"]
-    masked = any(
-        architecture.endswith("ForMaskedLM") for architecture in architectures
-    )  # SPLADE without a modules.json
-    if says != "SparseEncoder" and not (masked and says is None and not (folder / "modules.json").is_file()):
-        what = f"a {says}" if says else " and ".join(architectures)
-        raise ModelError(f"{model}: is {what}, not a sparse encoder; name a SPLADE model or another SparseEncoder")

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from foolsgold.errors import MissingExtra, ModelError
+from foolsgold.errors import ModelError
 from foolsgold.models.batches import length_batches, run_in_threads
-from foolsgold.models.configs import own_prompt, own_similarity, read_json
-from foolsgold.models.names import FORMS, Located, fetched, fingerprint
+from foolsgold.models.describe import describe, own_similarity, prompts_in_use
+from foolsgold.models.names import FORMS, Located, fingerprint
 from foolsgold.models.protocol import Role, Similarity
-from foolsgold.models.torch_model import load_model
-from foolsgold.models.vectors import finished
-from foolsgold.progress import Advance
+from foolsgold.models.torch_model import fetched_for_torch, load_model
+from foolsgold.models.vectors import gathered
+from foolsgold.progress import Advance, no_steps
 from foolsgold.recipe import ModelSpec
 from foolsgold.records import FloatArray, LongArray
 
@@ -36,22 +36,16 @@ class TorchEncoder:
     """
 
     def __init__(self, located: Located, spec: ModelSpec) -> None:
-        _need_sentence_transformers(spec.model)
-        located = fetched(located, with_code=spec.trust_remote_code)
-        assert located.folder is not None
+        located = fetched_for_torch(located, spec)
         self.name = spec.model
-        self._model, self.dtype = load_embedding_model(located.folder, spec)
+        self._model, self.dtype = load_embedding_model(located.files, spec)
         self._batch_size = spec.batch_size or _BATCH
-        self._prompts: dict[Role, str] = {
-            "query": own_prompt(self._model.prompts, "query") if spec.query_prompt is None else spec.query_prompt,
-            "document": (
-                own_prompt(self._model.prompts, "document") if spec.document_prompt is None else spec.document_prompt
-            ),
-        }
+        self._prompts = prompts_in_use(self._model.prompts, spec.query_prompt, spec.document_prompt)
+        asked = spec.similarity
         self.similarity: Similarity = (
-            own_similarity(self._model.similarity_fn_name, spec.model) if spec.similarity == "auto" else spec.similarity
+            own_similarity(self._model.similarity_fn_name, spec.model) if asked == "auto" else asked
         )
-        self.dimension = self.encode(["dimension"], "document", _nothing).shape[1]
+        self.dimension = self.encode(["dimension"], "document", no_steps).shape[1]
         self.fingerprint = fingerprint(
             located, "torch", self._model.max_seq_length, spec.pooling, self.similarity, self.dtype
         )
@@ -62,15 +56,8 @@ class TorchEncoder:
 
     def encode(self, texts: Sequence[str], role: Role, advance: Advance) -> FloatArray:
         """float32 (n, dimension); texts of nearly one length are run together, the longest first."""
-        vectors: FloatArray | None = None
-        for (rows, _), part in self._run_all(self._batches(texts, role), role):
-            if vectors is None:
-                vectors = np.empty((len(texts), part.shape[1]), dtype=np.float32)
-            vectors[rows] = part
-            advance(len(rows))
-        if vectors is None:
-            return np.empty((0, self.dimension), dtype=np.float32)
-        return finished(vectors, self.similarity, self.name)
+        parts = ((rows, part) for (rows, _), part in self._run_all(self._batches(texts, role), role))
+        return gathered(parts, len(texts), self, advance)
 
     def _batches(self, texts: Sequence[str], role: Role) -> Iterator[_Batch]:
         """Positions in `texts` and their tokens, padded to the longest of the batch."""
@@ -122,43 +109,31 @@ def _rows_of(features: dict[str, Any], rows: LongArray) -> dict[str, Any]:
     }
 
 
-def _need_sentence_transformers(model: str) -> None:
-    try:
-        import sentence_transformers  # noqa: F401
-    except ImportError:
-        raise MissingExtra("torch", f"{model} (a model that is not an ONNX folder)") from None
-
-
 def _refuse_other_kinds(folder: Path, spec: ModelSpec) -> None:
     """sentence-transformers makes an embedding model of anything, by guessing; here each guess is a sentence."""
-    if (folder / "model.onnx").is_file() and not (folder / "modules.json").is_file():
+    about = describe(folder, spec.model)
+    if (folder / "model.onnx").is_file() and not about.modules:
         raise ModelError(f"{spec.model}: has a model.onnx but no tokenizer.json, which it needs beside it")
-    kind = read_json(folder / "config_sentence_transformers.json").get("model_type", "SentenceTransformer")
-    if kind != "SentenceTransformer":
-        raise ModelError(f"{spec.model}: is a {kind}, not a model with one vector a text; it cannot be the retriever")
-    if (folder / "modules.json").is_file():
-        if spec.pooling != "auto":
-            raise ModelError(f"{spec.model}: says itself how it pools; leave pooling: auto")
-        _refuse_pickles(folder, spec.model)
-        return
-    config = read_json(folder / "config.json")
-    if not config:
-        raise ModelError(f"{spec.model}: holds no model (no modules.json, config.json or model.onnx); {FORMS}")
-    if any(architecture.endswith("ForSequenceClassification") for architecture in config.get("architectures") or ()):
-        raise ModelError(f"{spec.model}: is a cross-encoder, which scores pairs; name it as the teacher")
-    if spec.pooling == "auto":
+    if about.kind not in (None, "SentenceTransformer"):
         raise ModelError(
-            f"{spec.model}: is a bare transformer, which does not say how the vectors of its tokens become one; "
-            "set pooling: cls or pooling: mean, as its authors used it"
+            f"{spec.model}: is {about.what}, not a model with one vector a text; it cannot be the retriever"
         )
-    _refuse_pickles(folder, spec.model)
-
-
-def _refuse_pickles(folder: Path, model: str) -> None:
+    if about.modules and spec.pooling != "auto":
+        raise ModelError(f"{spec.model}: says itself how it pools; leave pooling: auto")
+    if not about.modules:
+        if not about.config:
+            raise ModelError(f"{spec.model}: holds no model (no modules.json, config.json or model.onnx); {FORMS}")
+        if about.has_architecture("ForSequenceClassification"):
+            raise ModelError(f"{spec.model}: is a cross-encoder, which scores pairs; name it as the teacher")
+        if spec.pooling == "auto":
+            raise ModelError(
+                f"{spec.model}: is a bare transformer, which does not say how the vectors of its tokens become one; "
+                "set pooling: cls or pooling: mean, as its authors used it"
+            )
     if not any(folder.rglob("*.safetensors")):
         raise ModelError(
-            f"{model}: has no weights in safetensors format, and pickles are not loaded, because they can run code; "
-            "save it again with save_pretrained(..., safe_serialization=True)"
+            f"{spec.model}: has no weights in safetensors format, and pickles are not loaded, because they can run "
+            "code; save it again with save_pretrained(..., safe_serialization=True)"
         )
 
 
@@ -177,7 +152,3 @@ def load_embedding_model(folder: Path, spec: ModelSpec) -> tuple[Any, str]:
         pooling = Pooling(model[0].get_embedding_dimension(), spec.pooling)
         model = SentenceTransformer(modules=[model[0], pooling], device=str(model.device)).eval()
     return model, dtype
-
-
-def _nothing(steps: int) -> None:
-    """Report no progress."""

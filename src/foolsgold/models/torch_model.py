@@ -7,11 +7,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from foolsgold.errors import ModelError
+from foolsgold.errors import MissingExtra, ModelError
 from foolsgold.models.dtype import fastest_dtype
+from foolsgold.models.names import Located, fetched
 from foolsgold.recipe import ModelSpec, TeacherSpec
 
 Kind = Literal["SentenceTransformer", "SparseEncoder", "MultiVectorEncoder", "CrossEncoder"]
+
+
+def fetched_for_torch(
+    located: Located, spec: ModelSpec | TeacherSpec, what: str = "a model that is not an ONNX folder"
+) -> Located:
+    """The model with its files on this machine, if torch is there to run it.
+
+    Raises:
+        MissingExtra: it is not; says `what` needs it. ModelError: as `fetched`.
+    """
+    try:
+        import sentence_transformers  # noqa: F401
+    except ImportError:
+        raise MissingExtra("torch", f"{spec.model} ({what})") from None
+    return fetched(located, with_code=spec.trust_remote_code)
 
 
 def load_model(kind: Kind, folder: Path, spec: ModelSpec | TeacherSpec, **more: Any) -> tuple[Any, str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from foolsgold.errors import ModelError
-from foolsgold.models.protocol import Similarity
-from foolsgold.records import FloatArray
+from foolsgold.models.protocol import Encoder, Similarity
+from foolsgold.progress import Advance
+from foolsgold.records import FloatArray, LongArray
 
 
 class NotFinite(ModelError):
@@ -19,6 +22,23 @@ class NotFinite(ModelError):
         )
         self.model = model
         self.position = position
+
+
+def gathered(parts: Iterable[tuple[LongArray, FloatArray]], n: int, encoder: Encoder, advance: Advance) -> FloatArray:
+    """float32 (n, d): the vectors of n texts, finished, from those of some rows at a time.
+
+    Raises:
+        NotFinite: as `finished`.
+    """
+    vectors: FloatArray | None = None
+    for rows, part in parts:
+        if vectors is None:
+            vectors = np.empty((n, part.shape[1]), dtype=np.float32)
+        vectors[rows] = part
+        advance(len(rows))
+    if vectors is None:
+        return np.empty((0, encoder.dimension), dtype=np.float32)
+    return finished(vectors, encoder.similarity, encoder.name)
 
 
 def finished(vectors: FloatArray, similarity: Similarity, model: str) -> FloatArray:

@@ -14,11 +14,11 @@ import numpy as np
 
 from foolsgold.collection.collection import Collection
 from foolsgold.errors import SourceError
+from foolsgold.files import written_once
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import DenseSpec, ModelSpec
 from foolsgold.records import FloatArray, Hits, IntArray
 from foolsgold.search import ann, top_k
-from foolsgold.stores.atomic import written_once
 from foolsgold.stores.encoders import described_encoder
 from foolsgold.stores.vectors import encode_all
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from foolsgold.collection import Collection
 from foolsgold.models.late_interaction import load_late_interaction, max_sim, one_thread_a_product
-from foolsgold.progress import SILENT, Progress
+from foolsgold.progress import SILENT, Progress, no_steps
 from foolsgold.recipe import MultiVectorSpec
 from foolsgold.records import FloatArray, Hits, IntArray, LongArray
 from foolsgold.search.threads import Threads
@@ -70,7 +70,7 @@ class MultiVectorSource:
                 scores[place] = max_sim(query, vectors.documents.of(docs[place]))
 
         with one_thread_a_product(), Threads() as threads:
-            threads.spread(compare, len(queries), _PAIRS_AT_ONCE, _no_steps)
+            threads.spread(compare, len(queries), _PAIRS_AT_ONCE, no_steps)
         return scores
 
     def describe(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _nearest(vectors: _Vectors, queries: IntArray, k: int, progress: Progress) -
                 for group in groups[part]:
                     group.add(start, block, offsets - offsets[0])
 
-            threads.spread(compare, len(groups), 1, _no_steps)
+            threads.spread(compare, len(groups), 1, no_steps)
             advance(end - start)
     return np.concatenate([group.rows for group in groups])
 
@@ -156,7 +156,3 @@ class _Group:
         scores, rows = np.hstack([self._scores, means]), np.hstack([self.rows, new])
         best = np.argsort(-scores, axis=1, kind="stable")[:, : self._k]  # stable: equal scores stay in row order
         self._scores, self.rows = np.take_along_axis(scores, best, axis=1), np.take_along_axis(rows, best, axis=1)
-
-
-def _no_steps(steps: int) -> None:
-    del steps

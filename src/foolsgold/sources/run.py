@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from foolsgold.collection.collection import Collection
 from foolsgold.collection.lines import Problems, numbered_lines
 from foolsgold.collection.texts import Texts
 from foolsgold.errors import SourceError
+from foolsgold.files import written_whole
 from foolsgold.progress import SILENT, Progress
 from foolsgold.records import FloatArray, Hits, IntArray, LongArray
 
@@ -97,24 +97,17 @@ def write_run(
             that cannot be written.
     """
     target = Path(path)
-    partial = target.with_name(f".{target.name}.partial")
     lines = 0
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            for query_id, found in lists:
-                for rank, (doc_id, score) in enumerate(sorted(found, key=lambda hit: -hit[1]), 1):
-                    for own_id in (query_id, doc_id):
-                        if len(own_id.split()) != 1:
-                            raise SourceError(f"{target}: the id {own_id!r} cannot stand in a run: it has white space")
-                    if not math.isfinite(score):
-                        raise SourceError(f"{target}: query {query_id!r}, document {doc_id!r}: the score is {score}")
-                    file.write(f"{query_id} Q0 {doc_id} {rank} {float(score)!r} {tag}\n")
-                    lines += 1
-        os.replace(partial, target)
-    except OSError as problem:
-        raise SourceError(f"{target}: cannot be written ({problem.strerror or problem})") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    with written_whole(target, SourceError) as partial, partial.open("w", encoding="utf-8") as file:
+        for query_id, found in lists:
+            for rank, (doc_id, score) in enumerate(sorted(found, key=lambda hit: -hit[1]), 1):
+                for own_id in (query_id, doc_id):
+                    if len(own_id.split()) != 1:
+                        raise SourceError(f"{target}: the id {own_id!r} cannot stand in a run: it has white space")
+                if not math.isfinite(score):
+                    raise SourceError(f"{target}: query {query_id!r}, document {doc_id!r}: the score is {score}")
+                file.write(f"{query_id} Q0 {doc_id} {rank} {float(score)!r} {tag}\n")
+                lines += 1
     return lines
 
 

@@ -13,12 +13,12 @@ import numpy as np
 from scipy import sparse
 
 from foolsgold.collection import Collection, Texts
+from foolsgold.files import written_once
 from foolsgold.models.protocol import Role
 from foolsgold.models.sparse import SparseModel, stacked
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import SparseSpec
 from foolsgold.records import FloatArray, Hits, IntArray
-from foolsgold.stores.atomic import written_once
 
 _DOCUMENTS = 65_536  # a block of the inverted index: 150 MB at 150 terms a document
 _QUERIES = 64

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from foolsgold.errors import ModelError
+from foolsgold.files import written_whole
 from foolsgold.models.dtype import cpu_has_bfloat16
 from foolsgold.models.encoders import load_encoder
 from foolsgold.models.names import fetched, fingerprint, locate
@@ -94,11 +95,9 @@ def described_encoder(spec: ModelSpec, cache: Path) -> Encoder:
         query=encoder.prompt("query"),
         document=encoder.prompt("document"),
     )
-    with suppress(OSError):  # a cache that cannot be written costs the loading, and is warned of with the vectors
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_suffix(f".{os.getpid()}")
+    # a cache that cannot be written costs the loading, and is warned of with the vectors
+    with suppress(OSError), written_whole(file) as partial:
         partial.write_text(json.dumps(asdict(facts)), encoding="utf-8")
-        partial.replace(file)
     return encoder
 
 

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from foolsgold.collection.texts import Texts
+from foolsgold.files import written_once
 from foolsgold.models.late_interaction import LateInteraction
 from foolsgold.models.protocol import Role
 from foolsgold.models.vectors import NotFinite
 from foolsgold.progress import SILENT, Progress
 from foolsgold.records import FloatArray, LongArray
-from foolsgold.stores.atomic import written_once
 
 _TEXTS_AT_ONCE = 1024
 _PLURAL: dict[Role, str] = {"query": "queries", "document": "documents"}

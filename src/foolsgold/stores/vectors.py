@@ -24,11 +24,11 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 
 from foolsgold.collection.texts import Texts, first_of_equal
+from foolsgold.files import crc32_of_file
 from foolsgold.models.protocol import Encoder, Role
 from foolsgold.models.vectors import NotFinite
 from foolsgold.progress import SILENT, Advance, Progress
 from foolsgold.records import FloatArray, IntArray, text_key
-from foolsgold.stores.checksums import crc32_of_file
 
 _WINDOW = 16_384  # texts in memory at once, and sorted by length together
 _PART = 1_024  # texts encoded between two marks of what is done
@@ -126,7 +126,9 @@ def _written(path: Path, shape: tuple[int, int], work: _Work) -> FloatArray:
     if damaged:
         lost = [number for number, known in enumerate(sums or _nothing(shape[0])) if isinstance(known, list)]
         again = sum(min(_WINDOW, shape[0] - number * _WINDOW) for number in lost)
-        _log.warning("%s is not as it was written; %d of its %d vectors are encoded again", path, again, shape[0])
+        _log.warning(
+            "%s has changed since it was written; %d of its %d vectors are encoded again", path, again, shape[0]
+        )
     if sums is None:
         marker.unlink(missing_ok=True)
         _allocate(partial, shape)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from foolsgold.errors import MissingExtra, ModelError
-from foolsgold.models.configs import read_json
-from foolsgold.models.names import Located, fetched, fingerprint
-from foolsgold.models.torch_model import load_model
+from foolsgold.errors import ModelError
+from foolsgold.models.describe import describe
+from foolsgold.models.names import Located, fingerprint
+from foolsgold.models.torch_model import fetched_for_torch, load_model
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import TeacherSpec
 from foolsgold.records import FloatArray, Scale
@@ -38,16 +38,18 @@ class CrossEncoderTeacher:
     scale: Scale = "logit"
 
     def __init__(self, located: Located, spec: TeacherSpec) -> None:
-        try:
-            import torch
-        except ImportError:
-            raise MissingExtra("torch", f"{spec.model} (a cross-encoder that is not an ONNX folder)") from None
-        located = fetched(located, with_code=spec.trust_remote_code)
-        assert located.folder is not None
-        _refuse_without_head(located.folder, spec.model)
+        located = fetched_for_torch(located, spec, "a cross-encoder that is not an ONNX folder")
+        _refuse_without_head(located.files, spec.model)
+        import torch
+
         self.name = spec.model
         self._no_activation = torch.nn.Identity()
-        self._model, dtype = _load(located.folder, spec, self._no_activation)
+        self._model, dtype = load_model("CrossEncoder", located.files, spec, activation_fn=self._no_activation)
+        if self._model.num_labels != 1:
+            raise ModelError(
+                f"{spec.model}: has {self._model.num_labels} labels; a teacher must give one logit a pair. Wrap it in "
+                "a function and name that as module:function, kind callable"
+            )
         self._batch_size = spec.batch_size or (_CPU_PAIRS if self._model.device.type == "cpu" else None)
         self._fraction = 1  # of such a batch that fits into memory: 1 / this
         self._prompt = spec.prompt
@@ -96,7 +98,7 @@ class CrossEncoderTeacher:
             return None
 
     def _halve(self, size: int) -> None:
-        """Go on with half of a batch of `size` pairs, for the rest of the run."""
+        """Continue with half of a batch of `size` pairs, for the rest of the run."""
         import torch
 
         device = self._model.device
@@ -112,27 +114,10 @@ class CrossEncoderTeacher:
 
 def _refuse_without_head(folder: Path, model: str) -> None:
     """sentence-transformers puts a random head on a model that has none, and it would score at random."""
-    says = read_json(folder / "config_sentence_transformers.json").get("model_type")
-    if says == "CrossEncoder":
+    about = describe(folder, model)
+    if about.is_cross_encoder:
         return
-    config = read_json(folder / "config.json")
-    if not config or says is not None or (folder / "modules.json").is_file():
-        what = f"is a {says or 'SentenceTransformer'}" if says or config else "holds no config.json"
+    if about.kind or about.modules or not about.config:
+        what = f"is a {about.kind or 'SentenceTransformer'}" if about.kind or about.config else "holds no config.json"
         raise ModelError(f"{model}: {what}, not a cross-encoder; an embedding model is kind bi_encoder")
-    architectures = config.get("architectures") or ["no architecture"]
-    if not any(architecture.endswith("ForSequenceClassification") for architecture in architectures):
-        raise ModelError(
-            f"{model}: is {' and '.join(architectures)}, which has no trained head that scores pairs; "
-            "name a cross-encoder"
-        )
-
-
-def _load(folder: Path, spec: TeacherSpec, no_activation: Any) -> tuple[Any, str]:
-    """A CrossEncoder on its device, and what it computes in."""
-    model, dtype = load_model("CrossEncoder", folder, spec, activation_fn=no_activation)
-    if model.num_labels != 1:
-        raise ModelError(
-            f"{spec.model}: has {model.num_labels} labels; a teacher must give one logit a pair. Wrap it in a function "
-            "and name that as module:function, kind callable"
-        )
-    return model, dtype
+    raise ModelError(f"{model}: is {about.what}, which has no trained head that scores pairs; name a cross-encoder")

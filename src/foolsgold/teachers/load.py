@@ -1,18 +1,19 @@
-"""From the recipe's teacher section to a teacher. The kinds are one literal dict."""
+"""From the recipe's teacher section to a teacher."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from foolsgold.errors import ModelError
-from foolsgold.models.configs import read_json
+from foolsgold.models.describe import describe
 from foolsgold.models.names import Located, fetched, locate
 from foolsgold.models.onnx import OnnxModel
 from foolsgold.recipe import ModelSpec, TeacherSpec
 from foolsgold.records import Scale
 from foolsgold.teachers.protocol import Teacher
 from foolsgold.teachers.scale import check_scale
+
+_SCALES: dict[str, Scale] = {
+    "onnx": "logit", "cross_encoder": "logit", "bi_encoder": "cosine", "multivector": "cosine",
+}  # fmt: skip
 
 
 def load_teacher(spec: TeacherSpec, retriever: ModelSpec | None = None) -> Teacher:
@@ -28,20 +29,35 @@ def load_teacher(spec: TeacherSpec, retriever: ModelSpec | None = None) -> Teach
     if spec.ray_workers is not None:
         from foolsgold.teachers.on_ray import RayTeacher
 
-        return RayTeacher(spec, retriever)
+        return RayTeacher(spec, retriever, load_teacher)
     if _is_function(spec):
         from foolsgold.teachers.callable import CallableTeacher
 
         return CallableTeacher(spec)
     located = locate(spec.model)
-    name = _kind(located) if spec.kind == "auto" else spec.kind
-    kind = _KINDS[name]
-    check_scale(kind.scale, spec.scale, f"{spec.model} ({name})")
-    return kind.load(located, spec, retriever)
+    kind = _kind(located) if spec.kind == "auto" else spec.kind
+    check_scale(_SCALES[kind], spec.scale, f"{spec.model} ({kind})")
+    match kind:  # imported where it is needed: an ONNX teacher loads no torch
+        case "onnx":
+            from foolsgold.teachers.onnx import OnnxTeacher
+
+            return OnnxTeacher(located, spec)
+        case "cross_encoder":
+            from foolsgold.teachers.cross_encoder import CrossEncoderTeacher
+
+            return CrossEncoderTeacher(located, spec)
+        case "bi_encoder":
+            from foolsgold.teachers.bi_encoder import BiEncoderTeacher
+
+            return BiEncoderTeacher(spec, retriever)
+        case _:
+            from foolsgold.teachers.bi_encoder import MultiVectorTeacher
+
+            return MultiVectorTeacher(spec)
 
 
 def find_teacher(spec: TeacherSpec) -> None:
-    """See that a teacher is there, its function or the files of its model, without loading it.
+    """Check that a teacher is there, its function or the files of its model, without loading it.
 
     Raises:
         ModelError, RecipeError, MissingExtra: as `load_teacher`.
@@ -62,60 +78,19 @@ def _is_function(spec: TeacherSpec) -> bool:
 
 
 def _kind(located: Located) -> str:
-    """What a model is, from what its folder says; a Hub id is taken for a cross-encoder, which its loading checks."""
+    """What a model is, from what its folder says; a Hub id is taken for a cross-encoder until it is loaded."""
     if located.folder is None:
         return "cross_encoder"
     if located.is_onnx:
         from foolsgold.teachers.onnx import logit_output
 
         return "bi_encoder" if logit_output(OnnxModel(located.folder)) is None else "onnx"
-    if not (located.folder / "modules.json").is_file():
+    about = describe(located.folder, located.name)
+    if not about.modules:
         return "cross_encoder"
     # Folders saved before sentence-transformers 5 do not say, and then only embedding models had a modules.json.
-    says = read_json(located.folder / "config_sentence_transformers.json").get("model_type", "SentenceTransformer")
     kinds = {"SentenceTransformer": "bi_encoder", "CrossEncoder": "cross_encoder", "MultiVectorEncoder": "multivector"}
-    if says not in kinds:
-        raise ModelError(f"{located.name}: is a {says}, which cannot be a teacher; name a cross-encoder")
-    return kinds[says]
-
-
-def _onnx(located: Located, spec: TeacherSpec, retriever: ModelSpec | None) -> Teacher:
-    del retriever
-    from foolsgold.teachers.onnx import OnnxTeacher
-
-    return OnnxTeacher(located, spec)
-
-
-def _cross_encoder(located: Located, spec: TeacherSpec, retriever: ModelSpec | None) -> Teacher:
-    del retriever
-    from foolsgold.teachers.cross_encoder import CrossEncoderTeacher
-
-    return CrossEncoderTeacher(located, spec)
-
-
-def _bi_encoder(located: Located, spec: TeacherSpec, retriever: ModelSpec | None) -> Teacher:
-    del located
-    from foolsgold.teachers.bi_encoder import BiEncoderTeacher
-
-    return BiEncoderTeacher(spec, retriever)
-
-
-def _multivector(located: Located, spec: TeacherSpec, retriever: ModelSpec | None) -> Teacher:
-    del located, retriever
-    from foolsgold.teachers.multivector import MultiVectorTeacher
-
-    return MultiVectorTeacher(spec)
-
-
-@dataclass(frozen=True)
-class _Kind:
-    scale: Scale
-    load: Callable[[Located, TeacherSpec, ModelSpec | None], Teacher]
-
-
-_KINDS: dict[str, _Kind] = {
-    "onnx": _Kind("logit", _onnx),
-    "cross_encoder": _Kind("logit", _cross_encoder),
-    "bi_encoder": _Kind("cosine", _bi_encoder),
-    "multivector": _Kind("cosine", _multivector),
-}
+    kind = kinds.get(about.kind or "SentenceTransformer")
+    if kind is None:
+        raise ModelError(f"{located.name}: is {about.what}, which cannot be a teacher; name a cross-encoder")
+    return kind

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,11 @@ from foolsgold.teachers.protocol import Pair, Teacher
 
 _PATIENCE = 900.0  # seconds for a worker to start and load its model
 
+_Load = Callable[[TeacherSpec, ModelSpec | None], Teacher]
+
 
 class RayTeacher:
-    """The teacher of a recipe, loaded by each of `spec.ray_workers` Ray actors, sharing its cores and GPUs.
+    """The teacher of a recipe, loaded with `load` by each of `spec.ray_workers` Ray actors, sharing its cores and GPUs.
 
     Ray is started if it was not: it joins the cluster that RAY_ADDRESS names, or else makes one of this machine. Models
     must be where every worker finds them: on the hub, in an installed package, or in a folder that all machines share.
@@ -33,7 +35,7 @@ class RayTeacher:
             gave no workers in a quarter of an hour.
     """
 
-    def __init__(self, spec: TeacherSpec, retriever: ModelSpec | None) -> None:
+    def __init__(self, spec: TeacherSpec, retriever: ModelSpec | None, load: _Load) -> None:
         try:
             import ray
         except ImportError:
@@ -50,7 +52,7 @@ class RayTeacher:
             runtime_env={"env_vars": {"PYTHONPATH": paths}},
         )(_Worker)
         alone = spec.model_copy(update={"ray_workers": None})
-        self._actors = [actor.remote(alone, retriever) for _ in range(self.workers)]
+        self._actors = [actor.remote(alone, retriever, load) for _ in range(self.workers)]
         self.scale: Scale
         self.fingerprint: str
         self.scale, self.fingerprint = self._answers([actor.about.remote() for actor in self._actors])[0]
@@ -90,13 +92,11 @@ class RayTeacher:
 
 
 class _Worker:
-    def __init__(self, spec: TeacherSpec, retriever: ModelSpec | None) -> None:
-        from foolsgold.teachers.load import load_teacher
-
+    def __init__(self, spec: TeacherSpec, retriever: ModelSpec | None, load: _Load) -> None:
         self._teacher: Teacher | None = None
         self._error: FoolsgoldError | None = None
         try:
-            self._teacher = load_teacher(spec, retriever)
+            self._teacher = load(spec, retriever)
         except FoolsgoldError as error:  # raised where it is asked for: an actor that dies says less
             self._error = error
 

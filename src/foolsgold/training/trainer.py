@@ -22,7 +22,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from foolsgold.errors import TrainingError
-from foolsgold.models.configs import own_prompt
+from foolsgold.models.describe import own_prompt
 from foolsgold.models.torch_model import without_bars
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe, StudentSpec
