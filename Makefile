@@ -1,7 +1,7 @@
 PYTHON ?= python3
 PIP_FLAGS ?= -q --disable-pip-version-check
 
-.PHONY: demo install test check format schema docs clean
+.PHONY: demo install test test-fast check format schema docs clean
 
 # The first minute with the project: a light environment (no torch), real models from a package, real text.
 demo: .venv-demo/.done
@@ -12,6 +12,10 @@ install: .venv/.done
 
 test: .venv/.done
 	.venv/bin/python -m pytest -n auto --dist loadfile
+
+# What a contributor runs between two edits: no real models, no documentation, no second process.
+test-fast: .venv/.done
+	.venv/bin/python -m pytest -n auto --dist loadfile -m "not slow"
 
 check: .venv/.done
 	.venv/bin/ruff format --check .

@@ -10,6 +10,38 @@ from onnx_models import bge, make_onnx_folder
 __all__ = ["bge", "make_onnx_folder"]
 
 
+# Real models, whole programs, several processes: `make test-fast` leaves these out. Paths as pytest prints them.
+SLOW = (
+    "test_docs.py",
+    "test_howto_runs.py",
+    "test_readme.py",
+    "test_real_models.py",
+    "calibration/test_calibrate.py::test_the_command",
+    "collection/test_beir.py::test_real_collections",
+    "collection/test_demo.py",
+    "commands/",
+    "compat/test_as_theirs.py",
+    "compat/test_differences.py::test_a_drawn_candidate",
+    "evaluation/test_evaluate.py::test_a_transformer_agrees",
+    "findings/test_runs.py",
+    "label/test_server.py",
+    "mining/test_mine.py::test_lazy_scoring",
+    "risk/test_command.py",
+    "teachers/test_cross_encoder.py",
+    "teachers/test_on_ray.py",
+    "training/test_adapters.py",
+    "training/test_distributed_",
+    "training/test_evaluation.py",
+    "training/test_rounds.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.removeprefix("tests/").startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOOLSGOLD_CACHE", str(tmp_path_factory.mktemp("cache")))
