@@ -23,15 +23,15 @@ from foolsgold.models.vectors import NotFinite, finished
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import CollectionSpec, ModelSpec, Recipe
 from foolsgold.records import FloatArray, Hits, LongArray, pair_keys
-from foolsgold.search import top_k
+from foolsgold.sources.encoded import EncodedCollection, encode_collection
 from foolsgold.stores.encoders import described_encoder
-from foolsgold.stores.vectors import encode_all
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 __all__ = ["MEASURES", "Change", "Comparison", "Evaluation", "evaluate"]
 
+_ABOUT = ("query_prompt", "document_prompt", "similarity", "dtype", "fingerprint")  # of the model, in the result
 _TEXTS = 4_096  # given to a loaded model between two reports of progress
 _BATCH = 64  # of which it runs so many together,
 _STATIC_BATCH = 2_048  # or so many, where a batch costs little but its tokenisation
@@ -73,23 +73,26 @@ def evaluate(
     wanted = Measures([measures] if isinstance(measures, str) else measures, loaded.relevant_from)
     prompts = {"query_prompt": query_prompt, "document_prompt": document_prompt}
     if _is_sentence_transformer(model):
-        name, queries, documents, about = _vectors_as_it_is(model, loaded, prompts, progress)
+        encoded = _encoded_as_it_is(model, loaded, prompts, progress)
     else:
-        store = cache_folder(cache)
-        name, queries, documents, about = _vectors_of_named(_spec(model, prompts), loaded, store, progress)
+        spec, store = _spec(model, prompts), cache_folder(cache)
+        encoded = encode_collection(described_encoder(spec, store), loaded, store, progress, spec.device)
     own = itself(loaded)
     most = int(np.bincount(own >> 32).max(initial=0))  # so that as many are left as the measures look at
-    scores, rows = top_k(queries, documents, wanted.depth + most, progress=progress)
+    scores, rows = encoded.nearest(wanted.depth + most, progress=progress)
     query = np.repeat(np.arange(len(rows)), rows.shape[1])
     keep = ~np.isin(pair_keys(query, rows.ravel()), own).reshape(rows.shape)
     keep &= np.cumsum(keep, axis=1) <= wanted.depth
     evaluation = Evaluation(
-        model=name,
+        model=encoded.about["model"],
         collection=f"{loaded.name}, {loaded.split}",
         digest=loaded.digest,
         query_ids=tuple(loaded.queries.ids.to_pylist()),
         values=wanted.score(Hits.from_top_k(scores, rows, keep), loaded),
-        about=about | {"documents": len(loaded.documents)},
+        about={
+            **{fact: encoded.about[fact] for fact in _ABOUT if fact in encoded.about},
+            "documents": len(loaded.documents),
+        },
     )
     if out is not None:
         evaluation.save(out)
@@ -133,24 +136,6 @@ def _loaded(collection: Any, split: str | None, progress: Progress) -> Collectio
     return load_collection(collection, split=split or own or "test", progress=progress)
 
 
-_Vectors = tuple[str, FloatArray, FloatArray, dict[str, Any]]  # the model's name, queries, documents, about the model
-
-
-def _vectors_of_named(spec: ModelSpec, collection: Collection, store: Path, progress: Progress) -> _Vectors:
-    """By the store, as mining has them."""
-    encoder = described_encoder(spec, store)
-    documents = encode_all(encoder, collection.documents, "document", cache=store, progress=progress)
-    queries = encode_all(encoder, collection.queries, "query", cache=store, progress=progress)
-    about = {
-        "query_prompt": encoder.prompt("query"),
-        "document_prompt": encoder.prompt("document"),
-        "similarity": encoder.similarity,
-        "dtype": encoder.dtype,
-        "fingerprint": encoder.fingerprint,
-    }
-    return encoder.name, queries, documents, about
-
-
 def _spec(model: Any, prompts: Mapping[str, str | None]) -> ModelSpec:
     given = {name: prompt for name, prompt in prompts.items() if prompt is not None}
     if isinstance(model, str | Path):
@@ -171,13 +156,13 @@ def _is_sentence_transformer(model: Any) -> bool:
     return library is not None and isinstance(model, library.SentenceTransformer)
 
 
-def _vectors_as_it_is(
+def _encoded_as_it_is(
     model: SentenceTransformer, collection: Collection, prompts: Mapping[str, str | None], progress: Progress
-) -> _Vectors:
+) -> EncodedCollection:
     """By the weights that the model has now, which no name stands for."""
     name = model.model_card_data.base_model or "the model in memory"
     similarity = own_similarity(model.similarity_fn_name, name)
-    about: dict[str, Any] = {"similarity": similarity, "dtype": str(model.dtype).removeprefix("torch.")}
+    about: dict[str, Any] = {"model": name, "similarity": similarity, "dtype": str(model.dtype).removeprefix("torch.")}
     modes = [(module, module.training) for module in model.modules()]
     parts: tuple[tuple[Role, Texts], ...] = (("query", collection.queries), ("document", collection.documents))
     vectors = {}
@@ -197,7 +182,7 @@ def _vectors_as_it_is(
     finally:
         for module, mode in modes:
             module.training = mode
-    return name, vectors["query"], vectors["document"], about
+    return EncodedCollection(vectors["document"], vectors["query"], about, str(model.device))
 
 
 def _encoded(

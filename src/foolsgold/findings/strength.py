@@ -14,9 +14,8 @@ from foolsgold.findings.subject import Subject
 from foolsgold.mining.signal import TeacherSignal
 from foolsgold.recipe import ModelSpec
 from foolsgold.records import Hits
-from foolsgold.search import top_k
+from foolsgold.sources.encoded import encode_collection
 from foolsgold.stores.encoders import described_encoder
-from foolsgold.stores.vectors import encode_all
 from foolsgold.teachers.load import load_teacher
 from foolsgold.training.regimes import held_out_parts
 
@@ -56,9 +55,8 @@ def strength_of(subject: Subject, student: ModelSpec) -> Strength:
     cache = cache_folder(subject.cache)
     held_out = _held_out(subject)
     encoder = described_encoder(student, cache)
-    documents = encode_all(encoder, held_out.documents, "document", cache=cache, progress=subject.progress)
-    queries = encode_all(encoder, held_out.queries, "query", cache=cache, progress=subject.progress)
-    scores, rows = top_k(queries, documents, min(DEPTH, len(documents)), progress=subject.progress)
+    encoded = encode_collection(encoder, held_out, cache, subject.progress, student.device)
+    scores, rows = encoded.nearest(min(DEPTH, len(held_out.documents)), progress=subject.progress)
     own = Hits.from_top_k(scores, rows)
     teacher = TeacherSignal(
         load_teacher(recipe.teacher, recipe.retriever), recipe.teacher.scale, recipe.teacher.model, held_out, cache,

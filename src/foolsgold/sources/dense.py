@@ -14,13 +14,13 @@ import numpy as np
 
 from foolsgold.collection.collection import Collection
 from foolsgold.errors import SourceError
-from foolsgold.files import written_once
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import DenseSpec, ModelSpec
 from foolsgold.records import FloatArray, Hits, IntArray
-from foolsgold.search import ann, top_k
+from foolsgold.search import ann
+from foolsgold.sources.encoded import EncodedCollection, encode_collection
 from foolsgold.stores.encoders import described_encoder
-from foolsgold.stores.vectors import encode_all
+from foolsgold.stores.kept import kept
 
 _PAIRS_AT_ONCE = 16_384
 _ROWS_AT_ONCE = 16_384
@@ -50,7 +50,6 @@ class DenseSource:
         model: ModelSpec,
         collection: Collection,
         cache: Path,
-        progress: Progress = SILENT,
         *,
         seed: int = 13,
     ) -> None:
@@ -60,8 +59,8 @@ class DenseSource:
         self._model = model
         self._collection = collection
         self._cache = cache
-        self._progress = progress
-        self._vectors: _Vectors | None = None
+        self._vectors: EncodedCollection | None = None
+        self._index: _Index | None = None
         if spec.index is not None:
             with _said_of(f"sources.{name}.index"):
                 ann.check_size(spec.index, len(collection.documents))
@@ -69,20 +68,18 @@ class DenseSource:
     def retrieve(self, queries: IntArray, depth: int, progress: Progress = SILENT) -> Hits:
         """The `depth` nearest documents of each query; fewer where there are fewer, or an index finds fewer."""
         vectors = self._encoded(progress)
-        if vectors.index is not None:
-            index = vectors.index
-            return index.search.top_k(vectors.queries[queries], depth, index.effort, progress=progress)
-        scores, rows = top_k(vectors.queries[queries], vectors.documents, depth, progress=progress)
-        return Hits.from_top_k(scores, rows)
+        if self._index is not None:
+            return self._index.search.top_k(vectors.queries[queries], depth, self._index.effort, progress=progress)
+        return Hits.from_top_k(*vectors.nearest(depth, queries, progress))
 
     def score(self, queries: IntArray, docs: IntArray) -> FloatArray:
         """float32 (n): the inner product (the cosine, where the model compares by it) of any pairs of rows."""
-        vectors = self._encoded(self._progress)
+        vectors = self._encoded()
         return _products(vectors.queries, queries, vectors.documents, docs)
 
     def similarity(self, docs_a: IntArray, docs_b: IntArray) -> FloatArray:
         """float32 (n): the cosine of pairs of documents, whatever the model compares by."""
-        vectors = self._encoded(self._progress)
+        vectors = self._encoded()
         documents = vectors.documents
         products = _products(documents, docs_a, documents, docs_b)
         if vectors.about["similarity"] == "cosine":
@@ -93,43 +90,28 @@ class DenseSource:
 
     def describe(self) -> dict[str, Any]:
         """What it is, for the manifest. Encodes what has not been encoded."""
-        return dict(self._encoded(self._progress).about)
+        about = {"kind": "dense", **self._encoded().about}
+        return about if self._index is None else about | {"index": dict(self._index.about)}
 
-    def _encoded(self, progress: Progress) -> _Vectors:
+    def _encoded(self, progress: Progress = SILENT) -> EncodedCollection:
         if self._vectors is None:
             encoder = described_encoder(self._model, self._cache)
             if self._spec.index is not None:
                 with _said_of(f"sources.{self.name}.index"):  # before hours of encoding
                     ann.check_factory(self._spec.index, encoder.dimension)
-            kept: dict[str, Any] = {"cache": self._cache, "progress": progress}
-            documents = encode_all(encoder, self._collection.documents, "document", **kept)
-            queries = encode_all(encoder, self._collection.queries, "query", **kept)
-            index = self._indexed(documents, queries, self._cache / "embeddings" / encoder.fingerprint, progress)
-            self._vectors = _Vectors(
-                documents=documents,
-                queries=queries,
-                index=index,
-                about={
-                    "kind": "dense",
-                    "model": encoder.name,
-                    "fingerprint": encoder.fingerprint,
-                    "dtype": encoder.dtype,
-                    "query_prompt": encoder.prompt("query"),
-                    "document_prompt": encoder.prompt("document"),
-                    "similarity": encoder.similarity,
-                    "dimension": encoder.dimension,
-                    **({} if index is None else {"index": index.about}),
-                },
-            )
+            vectors = encode_collection(encoder, self._collection, self._cache, progress, self._model.device)
+            self._index = self._indexed(vectors, self._cache / "embeddings" / encoder.fingerprint, progress)
+            self._vectors = vectors
         return self._vectors
 
-    def _indexed(self, documents: FloatArray, queries: FloatArray, folder: Path, progress: Progress) -> _Index | None:
+    def _indexed(self, vectors: EncodedCollection, folder: Path, progress: Progress) -> _Index | None:
         """The recipe's index, from `folder` or built into it, and how it is searched; None where search is exact."""
         spec, factory = self._spec, self._spec.index
         if factory is None:
             return None
         with _said_of(f"sources.{self.name}.index"):
-            index = _kept(factory, documents, self._seed, folder, progress)
+            index = _index_of(factory, vectors.documents, self._seed, folder, progress)
+        queries = vectors.queries
         size = min(_SAMPLE, len(queries))
         sample = np.sort(np.random.default_rng(self._seed).choice(len(queries), size, replace=False))
         effort = index.effort_for(spec.recall, queries[sample], spec.depth)
@@ -144,16 +126,6 @@ class DenseSource:
 
 
 @dataclass(frozen=True)
-class _Vectors:
-    """documents: float32 (n_documents, d); queries: float32 (n_queries, d); about: of the model that made them."""
-
-    documents: FloatArray
-    queries: FloatArray
-    index: _Index | None
-    about: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class _Index:
     """about: for the manifest, with the recall that was measured."""
 
@@ -162,7 +134,7 @@ class _Index:
     about: dict[str, Any]
 
 
-def _kept(factory: str, documents: FloatArray, seed: int, folder: Path, progress: Progress) -> ann.AnnIndex:
+def _index_of(factory: str, documents: FloatArray, seed: int, folder: Path, progress: Progress) -> ann.AnnIndex:
     """The index of these very vectors: built once and kept, or only in memory where nothing can be written."""
 
     def build() -> ann.AnnIndex:
@@ -171,18 +143,19 @@ def _kept(factory: str, documents: FloatArray, seed: int, folder: Path, progress
     key = sha256(f"{factory} {seed} {ann.version()}".encode())
     for start in range(0, len(documents), _ROWS_AT_ONCE):
         key.update(np.ascontiguousarray(documents[start : start + _ROWS_AT_ONCE]).data)
-    try:
-        place = folder / f"{key.hexdigest()[:32]}.index"
-        kept = written_once(place, lambda partial: build().save(partial / _FILE), checked=True)
-    except OSError as error:
-        _log.warning("%s cannot be written (%s); the index is kept in memory and lost at the end", folder, error)
-        return build()
-    return ann.AnnIndex.load(kept / _FILE, documents)
+
+    def write(partial: Path) -> None:
+        build().save(partial / _FILE)
+
+    def read(kept_folder: Path) -> ann.AnnIndex:
+        return ann.AnnIndex.load(kept_folder / _FILE, documents)
+
+    return kept(folder / f"{key.hexdigest()[:32]}.index", "the index is", write, read, build)
 
 
 @contextmanager
 def _said_of(place: str) -> Iterator[None]:
-    """Say in an error which field of the recipe it is about."""
+    """Name the field of the recipe that an error is about."""
     try:
         yield
     except SourceError as error:

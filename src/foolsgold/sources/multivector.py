@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,29 +35,27 @@ class MultiVectorSource:
     needed; the model is let go after that. The search reads the whole corpus' token vectors a block at a time.
     """
 
-    def __init__(
-        self, name: str, spec: MultiVectorSpec, collection: Collection, cache: Path, progress: Progress = SILENT
-    ) -> None:
+    def __init__(self, name: str, spec: MultiVectorSpec, collection: Collection, cache: Path) -> None:
         self.name = name
         self._spec = spec
         self._collection = collection
         self._cache = cache
-        self._progress = progress
+        self._vectors: _Vectors | None = None
 
     def retrieve(self, queries: IntArray, depth: int, progress: Progress = SILENT) -> Hits:
         """The `depth` nearest documents of each query; all of them where there are fewer."""
-        self._report_to(progress)
+        vectors = self._encoded(progress)
         if not len(queries):
             return Hits(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
-        k = min(depth, len(self._vectors.documents))
-        near = _nearest(self._vectors, queries, k + _SPARE, progress)
+        k = min(depth, len(vectors.documents))
+        near = _nearest(vectors, queries, k + _SPARE, progress)
         exact = self.score(np.repeat(queries, near.shape[1]), near.ravel()).reshape(near.shape)
         order = np.lexsort((near, -exact), axis=1)[:, :k]
         return Hits.from_top_k(np.take_along_axis(exact, order, axis=1), np.take_along_axis(near, order, axis=1))
 
     def score(self, queries: IntArray, docs: IntArray) -> FloatArray:
         """float32 (n): the same number that `retrieve` gives, of any pairs of rows."""
-        vectors = self._vectors
+        vectors = self._encoded()
         scores = np.empty(len(queries), dtype=np.float32)
         by_query = np.argsort(queries, kind="stable")
 
@@ -75,27 +72,24 @@ class MultiVectorSource:
 
     def describe(self) -> dict[str, Any]:
         """What it is, for the manifest. Encodes what has not been encoded."""
-        return dict(self._vectors.about)
+        return dict(self._encoded().about)
 
-    def _report_to(self, progress: Progress) -> None:
-        if self._progress is SILENT:
-            self._progress = progress
-
-    @cached_property
-    def _vectors(self) -> _Vectors:
-        model = load_late_interaction(self._spec.model)
-        kept: dict[str, Any] = {"cache": self._cache, "progress": self._progress}
-        return _Vectors(
-            documents=encode_tokens(model, self._collection.documents, "document", **kept),
-            queries=encode_tokens(model, self._collection.queries, "query", **kept),
-            about={
-                "kind": "multivector",
-                "model": model.name,
-                "fingerprint": model.fingerprint,
-                "dimension": model.dimension,
-                "similarity": "mean MaxSim",
-            },
-        )
+    def _encoded(self, progress: Progress = SILENT) -> _Vectors:
+        if self._vectors is None:
+            model = load_late_interaction(self._spec.model)
+            place: dict[str, Any] = {"cache": self._cache, "progress": progress}
+            self._vectors = _Vectors(
+                documents=encode_tokens(model, self._collection.documents, "document", **place),
+                queries=encode_tokens(model, self._collection.queries, "query", **place),
+                about={
+                    "kind": "multivector",
+                    "model": model.name,
+                    "fingerprint": model.fingerprint,
+                    "dimension": model.dimension,
+                    "similarity": "mean MaxSim",
+                },
+            )
+        return self._vectors
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ class _Vectors:
 
 
 def _nearest(vectors: _Vectors, queries: IntArray, k: int, progress: Progress) -> IntArray:
-    """int32 (q, up to k): the rows of each query's nearest documents but for rounding, in no order that matters."""
+    """int32 (q, up to k): the rows of each query's nearest documents except for rounding, in no order that matters."""
     groups = [_Group(vectors.queries, part, k) for part in _parts(vectors.queries, queries)]
     documents = vectors.documents
     with progress.stage("search multivector", len(documents)) as advance, one_thread_a_product(), Threads() as threads:

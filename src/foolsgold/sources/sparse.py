@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
-from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from foolsgold.collection import Collection, Texts
-from foolsgold.files import written_once
-from foolsgold.models.protocol import Role
-from foolsgold.models.sparse import SparseModel, stacked
+from foolsgold.collection import Collection
+from foolsgold.models.sparse import SparseModel
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import SparseSpec
 from foolsgold.records import FloatArray, Hits, IntArray
+from foolsgold.stores.sparse import encode_sparse
 
 _DOCUMENTS = 65_536  # a block of the inverted index: 150 MB at 150 terms a document
 _QUERIES = 64
-_TEXTS_AT_ONCE = 1024
 _PAIRS_AT_ONCE = 65_536
-_ARRAYS = ("data", "indices", "indptr")
-_PLURAL: dict[Role, str] = {"query": "queries", "document": "documents"}
-_log = logging.getLogger(__name__)
 
 
 class SparseSource:
@@ -36,20 +27,18 @@ class SparseSource:
     are encoded into the store under `cache`, when they are first needed; the model is let go after that.
     """
 
-    def __init__(
-        self, name: str, spec: SparseSpec, collection: Collection, cache: Path, progress: Progress = SILENT
-    ) -> None:
+    def __init__(self, name: str, spec: SparseSpec, collection: Collection, cache: Path) -> None:
         self.name = name
         self._spec = spec
         self._collection = collection
         self._cache = cache
-        self._progress = progress
+        self._vectors: _Vectors | None = None
 
     def retrieve(self, queries: IntArray, depth: int, progress: Progress = SILENT) -> Hits:
         """At most `depth` documents for each query; fewer where fewer share a term with it."""
-        self._report_to(progress)
+        vectors = self._encoded(progress)
         best = [_Best(depth) for _ in queries]
-        documents, asked = self._vectors.documents, self._vectors.queries[queries].astype(np.float64)
+        documents, asked = vectors.documents, vectors.queries[queries].astype(np.float64)
         with progress.stage("search sparse", documents.shape[0]) as advance:
             for start in range(0, documents.shape[0], _DOCUMENTS):
                 inverted = documents[start : start + _DOCUMENTS].astype(np.float64).T.tocsr()
@@ -67,36 +56,35 @@ class SparseSource:
 
     def score(self, queries: IntArray, docs: IntArray) -> FloatArray:
         """float32 (n): the inner product of any pairs of rows, 0 where they share no term."""
+        vectors = self._encoded()
         scores = np.empty(len(queries), dtype=np.float32)
         for start in range(0, len(queries), _PAIRS_AT_ONCE):
             part = slice(start, start + _PAIRS_AT_ONCE)
-            left = self._vectors.queries[queries[part]].astype(np.float64)
-            right = self._vectors.documents[docs[part]].astype(np.float64)
+            left = vectors.queries[queries[part]].astype(np.float64)
+            right = vectors.documents[docs[part]].astype(np.float64)
             scores[part] = np.asarray(left.multiply(right).sum(axis=1)).ravel()
         return scores
 
     def describe(self) -> dict[str, Any]:
         """What it is, for the manifest. Encodes what has not been encoded."""
-        return dict(self._vectors.about)
+        return dict(self._encoded().about)
 
-    def _report_to(self, progress: Progress) -> None:
-        if self._progress is SILENT:
-            self._progress = progress
-
-    @cached_property
-    def _vectors(self) -> _Vectors:
-        model = SparseModel(self._spec.model)
-        return _Vectors(
-            documents=_encode_all(model, self._collection.documents, "document", self._cache, self._progress),
-            queries=_encode_all(model, self._collection.queries, "query", self._cache, self._progress),
-            about={
-                "kind": "sparse",
-                "model": model.name,
-                "fingerprint": model.fingerprint,
-                "similarity": model.similarity,
-                "terms": model.dimension,
-            },
-        )
+    def _encoded(self, progress: Progress = SILENT) -> _Vectors:
+        if self._vectors is None:
+            model = SparseModel(self._spec.model)
+            place: dict[str, Any] = {"cache": self._cache, "progress": progress}
+            self._vectors = _Vectors(
+                documents=encode_sparse(model, self._collection.documents, "document", **place),
+                queries=encode_sparse(model, self._collection.queries, "query", **place),
+                about={
+                    "kind": "sparse",
+                    "model": model.name,
+                    "fingerprint": model.fingerprint,
+                    "similarity": model.similarity,
+                    "terms": model.dimension,
+                },
+            )
+        return self._vectors
 
 
 @dataclass(frozen=True)
@@ -126,26 +114,3 @@ class _Best:
         scores, rows = scores[keep], rows[keep]
         order = np.lexsort((rows, -scores))[: self._depth]
         self.scores, self.rows = scores[order], rows[order]
-
-
-def _encode_all(model: SparseModel, texts: Texts, role: Role, cache: Path, progress: Progress) -> Any:
-    """float32 CSR (n, terms), encoded once for all runs; where `cache` cannot be written, in memory and a warning."""
-    key = sha256(f"{model.fingerprint}\0{role}\0{texts.digest}".encode()).hexdigest()[:32]
-
-    def write(folder: Path) -> None:
-        vectors = _encoded(model, texts, role, progress)
-        for name in _ARRAYS:
-            np.save(folder / f"{name}.npy", getattr(vectors, name))
-
-    try:
-        folder = written_once(cache / "sparse_vectors" / key, write, checked=True)
-        arrays: Any = tuple(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS)
-        return sparse.csr_matrix(arrays, shape=(len(texts), model.dimension), copy=False)
-    except OSError as error:
-        _log.warning("%s cannot be written (%s); sparse vectors are kept in memory and lost at the end", cache, error)
-    return _encoded(model, texts, role, progress)
-
-
-def _encoded(model: SparseModel, texts: Texts, role: Role, progress: Progress) -> Any:
-    with progress.stage(f"encode {_PLURAL[role]}", len(texts)) as advance:
-        return stacked([model.encode(batch, role, advance) for batch in texts.batches(_TEXTS_AT_ONCE)], model.dimension)

@@ -1,14 +1,9 @@
-"""The store of token vectors: CACHE/token_vectors/KEY/{vectors.f16, offsets.npy, dimension.npy}, encoded once.
-
-Where a file is not as it was written, after a power cut or on a bad disk, all of the folder is encoded again.
-"""
+"""The store of token vectors: CACHE/token_vectors/KEY/{vectors.f16, offsets.npy, dimension.npy}, encoded once."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from foolsgold.collection.texts import Texts
-from foolsgold.files import written_once
 from foolsgold.models.late_interaction import LateInteraction
 from foolsgold.models.protocol import Role
-from foolsgold.models.vectors import NotFinite
 from foolsgold.progress import SILENT, Progress
 from foolsgold.records import FloatArray, LongArray
-
-_TEXTS_AT_ONCE = 1024
-_PLURAL: dict[Role, str] = {"query": "queries", "document": "documents"}
-_log = logging.getLogger(__name__)
+from foolsgold.stores.kept import encoded_parts, folder_of, kept
 
 
 @dataclass(frozen=True)
 class TokenVectors:
     """The vectors of the tokens of n texts, one text after the other.
 
-    vectors: float16 (n_tokens, d), of length 1 but for float16's rounding (1e-3); a memory map, as a rule.
+    vectors: float16 (n_tokens, d), of length 1 except for float16's rounding (1e-3); mostly a memory map.
     offsets: int64 (n + 1): the tokens of text i are `vectors[offsets[i]:offsets[i + 1]]`, at least one.
     """
 
@@ -47,7 +37,7 @@ class TokenVectors:
         return self.vectors[self.offsets[row] : self.offsets[row + 1]].astype(np.float32)
 
     def blocks(self, tokens: int) -> Iterator[tuple[int, int]]:
-        """All texts as runs [from, to) of at most so many tokens; a longer text is a run by itself."""
+        """All texts as runs [from, to) of at most so many tokens; a longer text is a run of its own."""
         start = 0
         while start < len(self):
             end = int(np.searchsorted(self.offsets, self.offsets[start] + tokens, side="right")) - 1
@@ -66,34 +56,25 @@ def encode_tokens(
     Raises:
         NotFinite: naming the text one of whose vectors has NaN or infinity.
     """
-    key = sha256(f"{model.fingerprint}\0{role}\0{texts.digest}".encode()).hexdigest()[:32]
-    encoded = _encoded(model, texts, role, progress)
-    folder = cache / "token_vectors" / key
-    try:
-        return _opened(written_once(folder, lambda partial: _write(partial, encoded, model), checked=True))
-    except OSError as error:
-        _log.warning("%s cannot be written (%s); token vectors are kept in memory and lost at the end", cache, error)
-    parts = list(_encoded(model, texts, role, progress))
-    lengths = np.concatenate([lengths for _, lengths in parts]) if parts else np.empty(0, dtype=np.int64)
-    empty = np.empty((0, model.dimension), dtype=np.float16)
-    return TokenVectors(np.concatenate([empty, *(vectors for vectors, _ in parts)]), _offsets(lengths))
 
+    def write(folder: Path) -> None:
+        _write(folder, parts(), model)
 
-_Part = tuple[npt.NDArray[np.float16], LongArray]
+    def make() -> TokenVectors:
+        made = list(parts())
+        empty = np.empty((0, model.dimension), dtype=np.float16)
+        lengths = np.concatenate([np.empty(0, dtype=np.int64), *(lengths for _, lengths in made)])
+        return TokenVectors(np.concatenate([empty, *(vectors for vectors, _ in made)]), _offsets(lengths))
 
-
-def _encoded(model: LateInteraction, texts: Texts, role: Role, progress: Progress) -> Iterator[_Part]:
-    """The vectors of some texts after the other, float16, and how many each text has."""
-    start = 0
-    with progress.stage(f"encode {_PLURAL[role]}", len(texts)) as advance:
-        for batch in texts.batches(_TEXTS_AT_ONCE):
-            try:
-                vectors = model.encode(batch, role, advance)
-            except NotFinite as error:
-                row = start + error.position
-                raise NotFinite(error.model, f"{role} {texts.take_ids([row])[0]!r} (row {row})", row) from None
+    def parts() -> Iterator[_Part]:
+        for vectors in encoded_parts(model, texts, role, progress):
             yield np.concatenate(vectors).astype(np.float16), np.array([len(each) for each in vectors], dtype=np.int64)
-            start += len(batch)
+
+    return kept(folder_of(cache, "token_vectors", model, role, texts), "token vectors are", write, _opened, make)
+
+
+# The vectors of some texts, float16, and how many each text has.
+_Part = tuple[npt.NDArray[np.float16], LongArray]
 
 
 def _write(folder: Path, parts: Iterator[_Part], model: LateInteraction) -> None:

@@ -29,10 +29,10 @@ from foolsgold.models.protocol import Encoder, Role
 from foolsgold.models.vectors import NotFinite
 from foolsgold.progress import SILENT, Advance, Progress
 from foolsgold.records import FloatArray, IntArray, text_key
+from foolsgold.stores.kept import PLURAL, named
 
 _WINDOW = 16_384  # texts in memory at once, and sorted by length together
 _PART = 1_024  # texts encoded between two marks of what is done
-_PLURAL: dict[Role, str] = {"query": "queries", "document": "documents"}
 _log = logging.getLogger(__name__)
 
 _Sums = list[int | list[int]]
@@ -85,7 +85,7 @@ class _Work:
 
     def into(self, vectors: FloatArray, sums: _Sums) -> Iterator[None]:
         """Fill `vectors` where they are not what `sums` says, and bring `sums` up to date; yields after each part."""
-        with self._progress.stage(f"encode {_PLURAL[self._role]}", len(self._texts)) as advance:
+        with self._progress.stage(f"encode {PLURAL[self._role]}", len(self._texts)) as advance:
             for number, window in enumerate(self._texts.batches(_WINDOW)):
                 known = sums[number]
                 if isinstance(known, int):
@@ -112,8 +112,7 @@ class _Work:
         try:
             return self._encoder.encode([window[row] for row in part], self._role, advance)
         except NotFinite as error:
-            row = start + int(part[error.position])
-            raise NotFinite(error.model, f"{self._role} {self._texts.take_ids([row])[0]!r} (row {row})", row) from None
+            raise named(error, self._texts, self._role, start + int(part[error.position])) from None
 
 
 def _written(path: Path, shape: tuple[int, int], work: _Work) -> FloatArray:
