@@ -48,7 +48,7 @@ def check(
     """
     from foolsgold.findings import check as run
     from foolsgold.findings import checklist
-    from foolsgold.findings.rules import rule_of
+    from foolsgold.findings.linter import rule_of
 
     if explain is not None:
         rule = rule_of(explain)

@@ -1,4 +1,4 @@
-"""What labelled pairs say of a threshold: how many there are, and how many of the negatives among them are relevant."""
+"""Labelled pairs that test a threshold: how many there are, and how many of the negatives among them are relevant."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from foolsgold.calibration.judge import DEFAULT
 from foolsgold.calibration.labels import read_labels
 from foolsgold.calibration.rates import wilson_upper
 from foolsgold.errors import CollectionError, RecipeError
+from foolsgold.findings.finding import Unknown
 from foolsgold.findings.subject import Subject
 from foolsgold.mined.mined_set import MinedSet
 
@@ -22,7 +23,7 @@ FILE = "labels.jsonl"  # where `foolsgold label` keeps the answers about a set
 
 @dataclass(frozen=True)
 class Validation:
-    """Labelled pairs that a threshold was held against.
+    """Labelled pairs, and what a threshold says of them.
 
     origin: the file; pairs: labelled relevant or not; below: those that the threshold makes negatives; relevant: those
     of them that are relevant, so that they are false negatives.
@@ -48,13 +49,14 @@ class Validation:
         )
 
 
-def validation_of(subject: Subject) -> Validation | str | None:
-    """What the thresholds were held against; None for nothing, a sentence for what is there and cannot be read.
+def validation_of(subject: Subject) -> Validation | None:
+    """The labelled pairs that test the thresholds; None where there are none.
 
     Of a set the answers in its folder, else, of a recipe too, the calibration that it names. The one that ships with
     foolsgold rests on the labels of other collections, which say nothing of this one.
 
     Raises:
+        Unknown: answers or a calibration are there, and cannot be read.
         MinedSetError: the set's ledger cannot be read.
     """
     if subject.mined is not None and (subject.mined.path / FILE).is_file():
@@ -65,17 +67,17 @@ def validation_of(subject: Subject) -> Validation | str | None:
     try:
         calibrated = load_calibration(name)
     except RecipeError as error:
-        return str(error)
+        raise Unknown(str(error)) from None
     choice = calibrated.models[0].curve.choose(subject.recipe.decide.max_false_negative_rate)
     return Validation(Path(name).name, int(calibrated.labels["pairs"]), choice.labels, choice.relevant)
 
 
-def _of_answers(mined: MinedSet, path: Path) -> Validation | str:
+def _of_answers(mined: MinedSet, path: Path) -> Validation:
     """Answers of people beside the ledger's verdicts on the same pairs."""
     try:
         labels, _ = read_labels(path, 1)
     except CollectionError as error:
-        return " ".join(str(error).split())
+        raise Unknown(" ".join(str(error).split())) from None
     relevant = {(label.query_id, label.doc_id): label.relevant for label in labels}
     below: set[tuple[str, str]] = set()
     asked = pa.array(list({query for query, _ in relevant}), pa.string())

@@ -1,22 +1,25 @@
-"""Rules on what models are given: FG012, FG018. They read a model's files, and load no weights but an ONNX graph's."""
+"""Rules on models: FG005, FG012, FG018. The last two read a model's files, and no weights except an ONNX graph's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from foolsgold.collection import Collection
-from foolsgold.errors import ModelError
-from foolsgold.findings.rule import Fault, Unknown
+from foolsgold.errors import FoolsgoldError, ModelError
+from foolsgold.findings.finding import Fault, Said, Unknown
 from foolsgold.findings.subject import Subject
 from foolsgold.models.describe import describe, own_prompt, prompts_in_use
 from foolsgold.models.names import locate
 from foolsgold.models.protocol import Role
 from foolsgold.recipe import ModelSpec, TeacherSpec
+
+if TYPE_CHECKING:
+    from foolsgold.findings.strength import Strength
 
 MOST_CUT = 0.1  # of the documents
 _SAMPLE = 1000  # documents looked at, spread evenly: a share of 10 % is then known to about 2 %
@@ -25,59 +28,88 @@ _READ_BY = {"model", "max_length", "query_prompt", "document_prompt"}  # what ru
 _ROLES: tuple[Role, ...] = ("query", "document")
 
 
-def missing_prompts(subject: Subject) -> Iterator[Fault | Unknown]:
+def weak_teacher(subject: Subject) -> Said:
+    """FG005: on held-out queries the teacher orders passages no better than the student."""
+    found = measured_strength(subject)
+    if found is not None and found.change.delta <= 0:
+        yield Fault("teacher.model", str(found))
+
+
+def measured_strength(subject: Subject) -> Strength | None:
+    """The teacher compared with the student; None where there is no teacher.
+
+    Raises:
+        Unknown: there is nothing to measure it on, or it was not asked for.
+    """
+    recipe, student = subject.recipe, subject.student
+    if recipe.teacher is None:
+        return None
+    if student is None:
+        raise Unknown("the recipe names no student and no retriever to compare the teacher with")
+    if not subject.measure:
+        raise Unknown("both models have to be run on held-out queries; --measure does so")
+    if recipe.collection is None:
+        raise Unknown("the recipe names no collection with held-out queries")
+    is_trained = subject.kind == "model" or (subject.run is not None and subject.run.state.is_finished)
+    if recipe.student.static and not is_trained:
+        raise Unknown("a static student is made when its training starts; check the run")
+    from foolsgold.findings.strength import strength_of  # onnxruntime takes a while to import
+
+    try:
+        return strength_of(subject, student, recipe.teacher)
+    except FoolsgoldError as error:
+        raise Unknown(" ".join(str(error).split())) from None
+
+
+def missing_prompts(subject: Subject) -> Said:
     """FG012: a model's configuration has prompts, and texts are encoded without them."""
     for at, spec in _encoders(subject):
-        folder = local_folder(spec.model)
-        if isinstance(folder, str):
-            yield Unknown(folder)
+        try:
+            prompts = describe(local_folder(spec.model), spec.model).prompts
+        except (Unknown, ModelError) as why:
+            yield Unknown(str(why))
             continue
-        prompts = describe(folder, spec.model).prompts
         own = {role: own_prompt(prompts, role) for role in _ROLES}
         used = prompts_in_use(prompts, spec.query_prompt, spec.document_prompt)
         for role in _ROLES:
             if own[role] and not used[role]:
-                yield Fault(
-                    f"{at}.{role}_prompt", f"{spec.model} has the {role} prompt {own[role]!r}, and none is used"
-                )
+                said = f"{spec.model} has the {role} prompt {own[role]!r}, and none is used"
+                yield Fault(f"{at}.{role}_prompt", said)
         others = [name for name, text in prompts.items() if text]
         if others and not any(own.values()) and not any(used.values()):
-            names = ", ".join(others)
-            yield Fault(
-                f"{at}.query_prompt",
-                f"{spec.model} has prompts named {names}; none of them is called query or document, and none is used",
-            )
+            said = f"{spec.model} has prompts named {', '.join(others)}; none of them is called query or document, and "
+            yield Fault(f"{at}.query_prompt", said + "none is used")
 
 
-def truncation(subject: Subject) -> Iterator[Fault | Unknown]:
+def truncation(subject: Subject) -> Said:
     """FG018: more than a tenth of the documents are longer than what a model reads."""
-    recipe, collection = subject.recipe, subject.collection
-    if isinstance(collection, str):
-        yield Unknown(collection)
-        return
+    teacher, collection = subject.recipe.teacher, subject.collection
     readers: list[tuple[str, ModelSpec | TeacherSpec]] = [*_encoders(subject)]
-    if recipe.teacher is not None and not _is_function(recipe.teacher):
-        readers.append(("teacher", recipe.teacher))
+    if teacher is not None and not _is_function(teacher):
+        readers.append(("teacher", teacher))
     for at, spec in readers:
-        cut = _cut(spec)
-        if isinstance(cut, str):
-            yield Unknown(cut)
+        try:
+            cut = _cut(spec)
+        except (Unknown, ModelError) as why:
+            yield Unknown(str(why))
             continue
         share, seen = cut.share(collection, spec)
         if share > MOST_CUT:
             what = "pairs of query and document" if cut.pairs else "documents"
-            yield Fault(
-                f"{at}.max_length",
-                f"{spec.model} reads {cut.max_length} tokens, and {share:.0%} of the {what} are longer (of {seen:,})",
-            )
+            said = f"{spec.model} reads {cut.max_length} tokens, and {share:.0%} of the {what} are longer (of {seen:,})"
+            yield Fault(f"{at}.max_length", said)
 
 
-def local_folder(name: str) -> Path | str:
-    """Where a model's files are on this machine, or a sentence on why they are not. Nothing is downloaded."""
+def local_folder(name: str) -> Path:
+    """Where a model's files are on this machine. Nothing is downloaded.
+
+    Raises:
+        Unknown: they are not here.
+    """
     try:
         folder = locate(name).folder
     except ModelError as error:
-        return str(error)
+        raise Unknown(str(error)) from None
     if folder is not None:
         return folder
     try:
@@ -85,15 +117,15 @@ def local_folder(name: str) -> Path | str:
 
         return Path(snapshot_download(name, local_files_only=True))
     except (ImportError, OSError):
-        return f"{name}: is not on this machine, and a check downloads nothing"
+        raise Unknown(f"{name}: is not on this machine, and a check downloads nothing") from None
 
 
 def same_model(one: str, other: str) -> bool:
     """Whether two names mean the same files."""
-    if one == other:
-        return True
-    folders = [local_folder(name) for name in (one, other)]
-    return not isinstance(folders[0], str) and folders[0] == folders[1]
+    try:
+        return one == other or local_folder(one) == local_folder(other)
+    except Unknown:
+        return False
 
 
 def _encoders(subject: Subject) -> Iterator[tuple[str, ModelSpec]]:
@@ -148,30 +180,29 @@ class _Cut:
         return float(np.mean(lengths > self.max_length)), len(texts)
 
 
-def _cut(spec: ModelSpec | TeacherSpec) -> _Cut | str:
-    """How a model cuts its texts, from its files; or a sentence on why that cannot be told."""
-    folder = local_folder(spec.model)
-    if isinstance(folder, str):
-        return folder
+def _cut(spec: ModelSpec | TeacherSpec) -> _Cut:
+    """How a model cuts its texts, from its files.
+
+    Raises:
+        Unknown: they do not say.
+    """
     from tokenizers import Tokenizer
 
-    try:
-        about = describe(folder, spec.model)
-        if about.is_onnx:
-            from foolsgold.models.onnx import OnnxModel
-            from foolsgold.teachers.onnx import logit_output
+    folder = local_folder(spec.model)
+    about = describe(folder, spec.model)
+    if about.is_onnx:
+        from foolsgold.models.onnx import OnnxModel
+        from foolsgold.teachers.onnx import logit_output
 
-            graph = OnnxModel(folder, max_length=spec.max_length)
-            graph.tokenizer.no_truncation()
-            return _Cut(graph.tokenizer, graph.max_length, pairs=logit_output(graph) is not None)
-    except ModelError as error:
-        return str(error)
+        graph = OnnxModel(folder, max_length=spec.max_length)
+        graph.tokenizer.no_truncation()
+        return _Cut(graph.tokenizer, graph.max_length, pairs=logit_output(graph) is not None)
     file = about.base / "tokenizer.json"
     if not file.is_file():
-        return f"{spec.model}: has no tokenizer.json to count tokens with"
+        raise Unknown(f"{spec.model}: has no tokenizer.json to count tokens with")
     limits = [limit for limit in (spec.max_length, about.max_length) if limit is not None]
     if not limits:
-        return f"{spec.model}: does not say how many tokens it reads"
+        raise Unknown(f"{spec.model}: does not say how many tokens it reads")
     tokenizer = Tokenizer.from_file(str(file))
     tokenizer.no_truncation()
     tokenizer.no_padding()

@@ -1,10 +1,53 @@
-"""The rules: one code, one sentence why, one fix. A code never changes its meaning, and none is used again."""
+"""The rules: one code, one sentence why, one fix. A code never changes its meaning and is never used again.
+
+A new rule is a function in the file of what it looks at (recipe, sets, models), and an entry here and in docs/check.md.
+"""
 
 from __future__ import annotations
 
-from foolsgold.errors import FoolsgoldError, nearest
-from foolsgold.findings import evidence, mining, models, training
-from foolsgold.findings.rule import Rule
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from foolsgold.findings import models, recipe, sets
+from foolsgold.findings.finding import Finding, Level, Said, Unchecked, Unknown
+from foolsgold.findings.subject import Subject
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One anti-pattern. A look that yields nothing has found nothing wrong.
+
+    level: an error harms the model or makes its evidence worthless; a warning could be better, or lacks evidence.
+    why, fix: one sentence each. reads_sets: it reads the tables of a set, so of a run it looks at each set too.
+    """
+
+    code: str
+    name: str
+    level: Level
+    why: str
+    fix: str
+    look: Callable[[Subject], Said]
+    reads_sets: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.name} ({self.level})\n\n{self.why}\n\nFix: {self.fix}"
+
+    def to_json(self) -> dict[str, Any]:
+        """What --explain prints, by name."""
+        return {"code": self.code, "name": self.name, "level": self.level, "why": self.why, "fix": self.fix}
+
+    def check(self, subject: Subject) -> Iterator[Finding | Unchecked]:
+        """What the rule says of one thing."""
+        try:
+            for said in self.look(subject):
+                if isinstance(said, Unknown):
+                    yield Unchecked(self.code, subject.place, str(said))
+                else:
+                    yield Finding(self.code, self.level, f"{subject.place}: {said.at}", said.said, self.fix)
+        except Unknown as why:
+            yield Unchecked(self.code, subject.place, str(why))
+
 
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -12,71 +55,71 @@ RULES: tuple[Rule, ...] = (
         "Of a query's nearest passages a third to two thirds are unlabelled positives, and with nothing to tell them "
         "by they are trained on as negatives.",
         "Set `teacher`, or at least `decide.relative_margin`.",
-        mining.unfiltered,
+        recipe.unfiltered,
     ),
     Rule(
         "FG002", "nearest-only", "error",
         "The nearest passages are the likeliest to be unlabelled positives, and a query that has one negative has none "
         "to make up for a false one.",
         "Set `teacher`, begin `sources.dense.window` later, or raise `select.per_query`.",
-        mining.nearest_only,
+        recipe.nearest_only,
     ),
     Rule(
         "FG003", "no-curriculum", "warning",
         "What is hard for a model that stays as it is soon teaches the student nothing more (Xiong et al., ANCE, ICLR "
         "2021).",
         "Give `schedule` regimes that grow harder: bm25, then dense_ce_0.5, then self_ce_0.3 with `remine`.",
-        training.no_curriculum,
+        recipe.no_curriculum,
     ),
     Rule(
         "FG004", "unmasked-batch", "error",
         "The other rows' documents are negatives too, so a passage that answers two queries of a batch is pushed away "
         "from both.",
         "Set `student.masks: true`, and `student.batches: no_duplicates`.",
-        training.unmasked,
+        recipe.unmasked,
     ),
     Rule(
         "FG005", "weak-teacher", "error",
         "A teacher that knows no better than the student throws back true negatives and lets false ones pass.",
         "Take a stronger `teacher.model`, such as a cross-encoder trained on texts like these.",
-        evidence.weak_teacher,
+        models.weak_teacher,
     ),
     Rule(
         "FG006", "no-cap", "warning",
         "Beyond about 8 negatives a query the gain in training is gone, and the false negatives are not.",
         "Set `select.per_query` and `select.cap` to 8 or less.",
-        mining.over_cap, reads_sets=True,
+        recipe.over_cap, reads_sets=True,
     ),
     Rule(
         "FG007", "no-remining", "warning",
         "Negatives that the student found are what it got wrong then, and not what it gets wrong an epoch later.",
         "Set `remine: {every: 1 epoch}`.",
-        training.stale_self,
+        recipe.stale_self,
     ),
     Rule(
         "FG008", "unvalidated-threshold", "warning",
         "What a teacher's 0.3 means differs from teacher to teacher and from collection to collection.",
         "Label 100 pairs (`foolsgold label SET`), and set `decide.calibration` to what `foolsgold calibrate` writes.",
-        evidence.unvalidated,
+        sets.unvalidated,
     ),
     Rule(
         "FG009", "score-scale", "error",
         "A threshold on another scale than the scores lets everything pass, or nothing.",
         "Set `teacher.scale` to what the scores are, and the thresholds of `decide` on that scale.",
-        mining.off_scale, reads_sets=True,
+        recipe.off_scale, reads_sets=True,
     ),
     Rule(
         "FG010", "teacher-is-retriever", "error",
         "A model that judges what it found itself makes the same mistake twice.",
         "Name another `teacher.model`: a cross-encoder, or a larger model.",
-        mining.teacher_retrieves,
+        recipe.teacher_retrieves,
     ),
     Rule(
         "FG011", "leakage", "error",
         "A query that is trained on says nothing when it is evaluated on, and a negative that another split calls an "
         "answer is a false one.",
         "Take these queries out of the train split, and add the other splits' judgements to its qrels.",
-        evidence.leakage, reads_sets=True,
+        sets.leakage, reads_sets=True,
     ),
     Rule(
         "FG012", "missing-prompt", "warning",
@@ -88,33 +131,33 @@ RULES: tuple[Rule, ...] = (
         "FG013", "random-fill", "warning",
         "Random negatives beside hard ones teach next to nothing: the rest of the batch is random already.",
         "Set the quota of `sources.random` to at most a tenth of `select.per_query`.",
-        mining.random_fill, reads_sets=True,
+        recipe.random_fill, reads_sets=True,
     ),
     Rule(
         "FG014", "hubs", "warning",
         "A document that is a negative of very many queries is learnt to be wrong for every query.",
         "Take boilerplate out of the corpus, or give `sources.bm25` a larger quota.",
-        evidence.hubs, reads_sets=True,
+        sets.hubs, reads_sets=True,
     ),
     Rule(
         "FG015", "small-batch", "warning",
         "An in-batch loss ranks against the rest of the batch, and a small batch leaves it little (Karpukhin et al., "
         "DPR, EMNLP 2020, table 3).",
         "Raise `student.batch_size` to 64 or more, with `student.loss: cached_mnr` where memory ends.",
-        training.small_batch,
+        recipe.small_batch,
     ),
     Rule(
         "FG016", "no-held-out", "error",
         "Without queries that training has not seen nothing says whether a round made the model better or worse.",
         "Leave `evaluation.held_out` above 0, or set `evaluation.split` to a split that is not trained on.",
-        training.no_held_out,
+        recipe.no_held_out,
     ),
     Rule(
         "FG017", "low-positives", "warning",
         "Where the teacher scores positives low, labels are wrong, or it does not know this kind of text and its "
         "negatives mean nothing.",
         "Look at the lowest teacher_score in positives.parquet, drop what answers nothing, or take another teacher.",
-        evidence.low_positives, reads_sets=True,
+        sets.low_positives, reads_sets=True,
     ),
     Rule(
         "FG018", "truncation", "warning",
@@ -126,47 +169,18 @@ RULES: tuple[Rule, ...] = (
         "FG019", "unaudited-margins", "warning",
         "Negatives that are as close to the query as its positive are false, and only margins show them.",
         "Mine with a `teacher`, and keep `audit.min_mean_margin` and `audit.max_inverted`.",
-        evidence.unaudited, reads_sets=True,
+        sets.unaudited, reads_sets=True,
     ),
     Rule(
         "FG020", "stale-set", "warning",
         "A set that is older than the model shows what an earlier model got wrong.",
         "Mine again with the model as `retriever`, or give `schedule` a regime with self.",
-        evidence.stale_set,
+        sets.stale_set,
     ),
     Rule(
         "FG021", "failed-audit", "error",
         "A set whose margins fail the audit harms training.",
         "Run `foolsgold audit` on the set, which says what to do about each gate.",
-        evidence.failed_audit, reads_sets=True,
+        sets.failed_audit, reads_sets=True,
     ),
 )  # fmt: skip
-
-
-def rule_of(code: str) -> Rule:
-    """The rule of a code, in any case.
-
-    Raises:
-        FoolsgoldError: there is none.
-    """
-    known = {rule.code: rule for rule in RULES}
-    if code.upper() not in known:
-        near = nearest(code.upper(), known)
-        raise FoolsgoldError(f"{code}: no rule has this code; {f'did you mean {near}?' if near else _SPAN}")
-    return known[code.upper()]
-
-
-def chosen(select: tuple[str, ...], ignore: tuple[str, ...]) -> list[Rule]:
-    """The rules whose codes begin with one of `select` (all where that is empty), but for those of `ignore`.
-
-    Raises:
-        FoolsgoldError: a code that is the beginning of none.
-    """
-    for code in (*select, *ignore):
-        if not any(rule.code.startswith(code.upper()) for rule in RULES):
-            rule_of(code)
-    wanted, unwanted = (tuple(code.upper() for code in codes) for codes in (select or ("FG",), ignore))
-    return [rule for rule in RULES if rule.code.startswith(wanted) and not rule.code.startswith(unwanted)]
-
-
-_SPAN = f"they are {RULES[0].code} to {RULES[-1].code}"

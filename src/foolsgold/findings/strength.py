@@ -12,7 +12,7 @@ from foolsgold.evaluation.measures import Measures
 from foolsgold.files import cache_folder
 from foolsgold.findings.subject import Subject
 from foolsgold.mining.signal import TeacherSignal
-from foolsgold.recipe import ModelSpec
+from foolsgold.recipe import ModelSpec, TeacherSpec
 from foolsgold.records import Hits
 from foolsgold.sources.encoded import encode_collection
 from foolsgold.stores.encoders import described_encoder
@@ -26,7 +26,7 @@ DEPTH = 20  # passages of each: 2,000 pairs, under a minute of a small cross-enc
 
 @dataclass(frozen=True)
 class Strength:
-    """What the teacher's order of the student's best passages scores above the student's own, in nDCG@10."""
+    """nDCG@10 of the student's best passages, in the student's own order and in the teacher's."""
 
     teacher: str
     student: str
@@ -41,17 +41,16 @@ class Strength:
         )
 
 
-def strength_of(subject: Subject, student: ModelSpec) -> Strength:
-    """Run both models on the held-out queries of the subject's recipe, which has a teacher and a collection.
+def strength_of(subject: Subject, student: ModelSpec, spec: TeacherSpec) -> Strength:
+    """Run both models on held-out queries of the recipe's collection.
 
     Vectors and scores come from the stores where they are there. A judged passage that the student does not find
     counts for neither.
 
     Raises:
-        FoolsgoldError: a model or the collection cannot be had.
+        FoolsgoldError: a model or the collection cannot be read.
     """
     recipe = subject.recipe
-    assert recipe.teacher is not None
     cache = cache_folder(subject.cache)
     held_out = _held_out(subject)
     encoder = described_encoder(student, cache)
@@ -59,8 +58,7 @@ def strength_of(subject: Subject, student: ModelSpec) -> Strength:
     scores, rows = encoded.nearest(min(DEPTH, len(held_out.documents)), progress=subject.progress)
     own = Hits.from_top_k(scores, rows)
     teacher = TeacherSignal(
-        load_teacher(recipe.teacher, recipe.retriever), recipe.teacher.scale, recipe.teacher.model, held_out, cache,
-        subject.progress,
+        load_teacher(spec, recipe.retriever), spec.scale, spec.model, held_out, cache, subject.progress,
     )  # fmt: skip
     query = np.repeat(np.arange(len(rows), dtype=np.int32), rows.shape[1])
     judged = teacher.score(query, own.rows, "score held-out pairs")
@@ -69,7 +67,7 @@ def strength_of(subject: Subject, student: ModelSpec) -> Strength:
     measures = Measures([MEASURE], held_out.relevant_from)
     before, after = (measures.score(hits, held_out)[MEASURE] for hits in (own, theirs))
     change = Change.of(before, after - before, recipe.seed)
-    return Strength(recipe.teacher.model, student.model, len(held_out.queries), change)
+    return Strength(spec.model, student.model, len(held_out.queries), change)
 
 
 def _held_out(subject: Subject) -> Collection:

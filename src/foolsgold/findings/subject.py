@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from typing import Any, Literal
 from foolsgold.auditing import Audit, Gate
 from foolsgold.collection import Collection, load_collection
 from foolsgold.errors import CollectionError, FoolsgoldError, MinedSetError, RecipeError
+from foolsgold.findings.finding import Unknown
 from foolsgold.mined.mined_set import MinedSet
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import CollectionSpec, ModelSpec, Recipe, RegimeSpec
@@ -48,24 +49,12 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run of training on disk."""
-
-    path: Path
-    state: RunState
-
-    def set_folder(self, version: str) -> Path:
-        """Where one of its sets is, or was."""
-        return self.path / "sets" / version
-
-
-@dataclass(frozen=True)
 class Subject:
     """One thing that rules look at.
 
     place: what messages call it, a file or folder; recipe: what it says of mining and, with `trains`, of training.
     mined: a set that is there; run: a run that is there, this one or that which the set is part of; model: what a
-    model's own record says.
+    model's own record says; sets: of a run, those that its model was trained on.
     measure: whether models may be run; progress, cache: for that, and for reading a collection.
     """
 
@@ -73,27 +62,23 @@ class Subject:
     place: str
     recipe: Recipe
     mined: MinedSet | None = None
-    run: Run | None = None
+    run: Trained | None = None
     model: Mapping[str, Any] | None = None
+    sets: tuple[Subject, ...] = ()
     measure: bool = False
     progress: Progress = SILENT
     cache: Path | None = None
 
     @property
     def trains(self) -> bool:
-        """Whether the recipe's part on training is meant; that of a set was for whoever trains on it."""
+        """Whether its recipe's part on training counts; a set's is for whoever trains on it."""
         return self.kind != "set"
-
-    @cached_property
-    def own_way(self) -> Way:
-        """The recipe's own sections."""
-        return Way(self.recipe, self.recipe)
 
     @cached_property
     def ways(self) -> list[Way]:
         """Every way in which it is mined: each regime of the schedule that mines, or else the recipe's own."""
         if not (self.trains and self.recipe.schedule):
-            return [self.own_way]
+            return [Way(self.recipe, self.recipe)]
         student = student_spec(self.recipe)
         return [
             Way(mining_recipe(self.recipe, regime, student, None), self.recipe, regime)
@@ -110,28 +95,54 @@ class Subject:
         """Of a set: one gate of its audit; None where its limit is null."""
         return next((gate for gate in self.audit.gates if gate.name == name), None) if self.audit else None
 
+    @property
+    def collection(self) -> Collection:
+        """What is mined.
+
+        Raises:
+            Unknown: it is not at hand.
+        """
+        if isinstance(self._collection, str):
+            raise Unknown(self._collection)
+        return self._collection
+
     @cached_property
-    def collection(self) -> Collection | str:
-        """What is mined, or a sentence on why it is not at hand."""
+    def _collection(self) -> Collection | str:
+        """What is mined, or why it is not at hand."""
+        spec = self.recipe.collection
         try:
             if self.mined is not None:
                 return self.mined.collection
-            spec = self.recipe.collection
             if spec is None:
                 return "the recipe names no collection"
             if _is_remote(spec):
                 return "the collection may have to be downloaded; check the mined set"
             return load_collection(spec, progress=self.progress)
         except FoolsgoldError as error:
-            said = " ".join(str(error).split())
-            _log.warning("what needs the collection is not checked: %s", said)
-            return said
+            why = " ".join(str(error).split())
+            _log.warning("what needs the collection is not checked: %s", why)
+            return why
+
+    def other_split(self, split: str) -> Collection:
+        """The same collection with the judgements of another split.
+
+        Raises:
+            Unknown: it is not at hand.
+        """
+        spec = self.recipe.collection
+        if spec is None or _is_remote(spec):
+            raise Unknown(f"split {split} is not at hand: the collection is in memory, or may have to be downloaded")
+        try:
+            whole = spec.model_copy(update={"split": split, "limit": None, "part": None})
+            return load_collection(whole, progress=self.progress)
+        except CollectionError as error:
+            raise Unknown(" ".join(str(error).split())) from None
 
     @cached_property
     def student(self) -> ModelSpec | None:
         """The model that is trained, as an embedding model: in a run that is finished, as it was trained."""
         if self.run is not None and self.run.state.is_finished:
-            return ModelSpec(model=str(self.run.path / "model"))
+            return ModelSpec(model=str(self.run.model_path))
         if self.kind == "model":
             return ModelSpec(model=self.place)
         try:
@@ -140,10 +151,15 @@ class Subject:
             return None
 
 
-def open_subjects(
-    thing: Any, values: Mapping[str, Any], *, measure: bool, progress: Progress, cache: Path | None
-) -> list[Subject]:
-    """What a caller gives, and with a run the sets that its model was trained on.
+def open_subject(
+    thing: Any,
+    values: Mapping[str, Any] | None,
+    *,
+    measure: bool = False,
+    progress: Progress = SILENT,
+    cache: str | Path | None = None,
+) -> Subject:
+    """What a caller gives.
 
     thing: a recipe (Recipe, plain values or YAML file), a MinedSet, a Trained, or a folder: of a set or of sets (the
     newest), of a run or of runs (the newest), or of a model that a run made. values: as `Recipe.with_values` has them.
@@ -152,27 +168,27 @@ def open_subjects(
         FoolsgoldError: there is nothing of the kind, or it cannot be read.
     """
 
-    def subject(kind: Kind, place: str | Path, recipe: Any, **parts: Any) -> Subject:
-        built = recipe if isinstance(recipe, Recipe) else _built(recipe, str(place))
-        changed = built.with_values(values) if values else built
-        return Subject(kind, str(place), changed, measure=measure, progress=progress, cache=cache, **parts)
+    def subject(kind: Kind, place: str | Path, recipe: Recipe, **parts: Any) -> Subject:
+        changed = recipe.with_values(values) if values else recipe
+        folder = None if cache is None else Path(cache)
+        return Subject(kind, str(place), changed, measure=measure, progress=progress, cache=folder, **parts)
 
-    def of_set(mined: MinedSet, run: Run | None = None) -> Subject:
-        return subject("set", mined.path, mined.manifest["recipe"], mined=mined, run=run)
+    def of_set(mined: MinedSet, run: Trained | None = None) -> Subject:
+        return subject("set", mined.path, _kept(mined.manifest["recipe"], mined.path), mined=mined, run=run)
 
-    def of_run(folder: Path) -> list[Subject]:
-        run = Run(folder, RunState.load(folder))
-        whole = subject("run", folder, run.state.facts["recipe"], run=run)
-        sets = [run.set_folder(version) for version in run.state.set_versions]
+    def of_run(folder: Path) -> Subject:
+        run = Trained(folder, RunState.load(folder))
+        whole = subject("run", folder, _kept(run.state.facts["recipe"], folder), run=run)
+        sets = [folder / "sets" / version for version in run.state.set_versions]
         sets = [path for path in sets if (path / "manifest.json").is_file()]
-        found = whole.collection if sets else ""  # all of them were mined from it, and it is read once
+        found = whole._collection if sets else ""  # all of them were mined from it, and it is read once
         collection = None if isinstance(found, str) else found
-        return [whole, *(of_set(MinedSet(path, collection), run) for path in sets)]
+        return replace(whole, sets=tuple(of_set(MinedSet(path, collection), run) for path in sets))
 
     if isinstance(thing, Recipe | Mapping):
-        return [subject("recipe", "recipe", thing if isinstance(thing, Recipe) else Recipe.build(thing))]
+        return subject("recipe", "recipe", thing if isinstance(thing, Recipe) else Recipe.build(thing))
     if isinstance(thing, MinedSet):
-        return [of_set(thing)]
+        return of_set(thing)
     if isinstance(thing, Trained):
         return of_run(thing.path)
     path = Path(thing)
@@ -182,63 +198,49 @@ def open_subjects(
             "`foolsgold import` makes a mined set of it, which can be checked"
         )
     if path.is_file() or path.suffix in _RECIPES:
-        return [subject("recipe", path, Recipe.from_yaml(path))]
-    if (path / "manifest.json").is_file():
-        return [of_set(MinedSet(path))]
+        return subject("recipe", path, Recipe.from_yaml(path))
     if (path / "run.json").is_file():
         return of_run(path)
-    if (path / MODEL_FILE).is_file():
+    if (record := record_of(path)) is not None:
         if (path.parent / "run.json").is_file():
             return of_run(path.parent)
-        facts = _record(path)
-        return [subject("model", path, facts["recipe"], model=facts)]
-    runs = [folder.parent for folder in path.glob("*/run.json")]
-    if runs:
-        return of_run(max(runs, key=lambda run: (run / "run.json").stat().st_mtime_ns))
-    if any(path.glob("*/manifest.json")):
-        return [of_set(MinedSet(path))]
+        return subject("model", path, _kept(record["recipe"], path), model=record)
+    if runs := list(path.glob("*/run.json")):
+        return of_run(max(runs, key=lambda run: run.stat().st_mtime_ns).parent)
+    if (path / "manifest.json").is_file() or any(path.glob("*/manifest.json")):
+        return of_set(MinedSet(path))
     raise MinedSetError(
         f"{path}: nothing to check is here; name a recipe, or the folder of a mined set, a run or a trained model"
     )
 
 
 def record_of(folder: Path) -> Mapping[str, Any] | None:
-    """What a model that a run made says of itself; None for any other model."""
-    return _record(folder) if (folder / MODEL_FILE).is_file() else None
+    """What a model that a run made says of itself; None for any other model.
 
-
-def other_split(subject: Subject, split: str) -> Collection | str:
-    """The same collection with the judgements of another split, or a sentence on why it is not at hand."""
-    spec = subject.recipe.collection
-    if spec is None or _is_remote(spec):
-        return f"split {split} is not at hand: the collection is in memory, or may have to be downloaded"
+    Raises:
+        MinedSetError: it cannot be read.
+    """
     try:
-        whole = spec.model_copy(update={"split": split, "limit": None, "part": None})
-        return load_collection(whole, progress=subject.progress)
-    except CollectionError as error:
-        return " ".join(str(error).split())
+        facts: dict[str, Any] = json.loads((folder / MODEL_FILE).read_text(encoding="utf-8"))
+        facts["recipe"], facts["sets"], facts["created"]
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise MinedSetError(f"{folder}: {MODEL_FILE} cannot be read ({error}); name the run's folder") from None
+    return facts
 
 
 def _is_remote(spec: CollectionSpec) -> bool:
     return spec.hf is not None or spec.ir_datasets is not None
 
 
-def _built(values: Mapping[str, Any], place: str) -> Recipe:
+def _kept(values: Mapping[str, Any], place: Path) -> Recipe:
     """The recipe that a set, a run or a model keeps."""
     try:
         return Recipe.build(values)
     except RecipeError as error:
         first = str(error).splitlines()[0]
         raise MinedSetError(f"{place}: the recipe in it is not one of this version of foolsgold ({first})") from None
-
-
-def _record(folder: Path) -> dict[str, Any]:
-    try:
-        facts: dict[str, Any] = json.loads((folder / MODEL_FILE).read_text(encoding="utf-8"))
-        facts["recipe"], facts["sets"], facts["created"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise MinedSetError(f"{folder}: {MODEL_FILE} cannot be read ({error}); name the run's folder") from None
-    return facts
 
 
 def _value(recipe: Recipe, path: str) -> Any:

@@ -1,13 +1,10 @@
-"""What a rule is, and what it may say. Read this first, then rules.py, which lists them all."""
+"""What a check says. Read this first, then rules.py, which says what a rule is and lists all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from foolsgold.findings.subject import Subject
+from typing import Any, Literal
 
 Level = Literal["error", "warning"]
 
@@ -20,39 +17,11 @@ class Fault:
     said: str
 
 
-@dataclass(frozen=True)
-class Unknown:
-    """Why a rule cannot be decided from what is given."""
-
-    why: str
+class Unknown(Exception):
+    """Why a rule cannot be decided from what is there. A rule yields it and continues, or raises it."""
 
 
-Look = Callable[["Subject"], Iterator[Fault | Unknown]]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One anti-pattern. A look that yields nothing has found nothing wrong.
-
-    level: an error harms the model or makes its evidence worthless; a warning could be better, or lacks evidence.
-    why, fix: one sentence each. reads_sets: whether it reads the tables of a set, so that it looks at each set of a run
-    and not at the run's recipe alone.
-    """
-
-    code: str
-    name: str
-    level: Level
-    why: str
-    fix: str
-    look: Look
-    reads_sets: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.code} {self.name} ({self.level})\n\n{self.why}\n\nFix: {self.fix}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {"code": self.code, "name": self.name, "level": self.level, "why": self.why, "fix": self.fix}
+Said = Iterator[Fault | Unknown]
 
 
 @dataclass(frozen=True)
@@ -68,10 +37,6 @@ class Finding:
     def __str__(self) -> str:
         return f"{self.place}: {self.code} {self.said}. {self.fix}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Unchecked:
@@ -83,10 +48,6 @@ class Unchecked:
 
     def __str__(self) -> str:
         return f"{self.place}: {self.code} not checked: {self.why}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 class Findings(list[Finding]):
@@ -116,10 +77,10 @@ class Findings(list[Finding]):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """What --json prints."""
         return {
-            "findings": [finding.to_json() for finding in self],
-            "unchecked": [one.to_json() for one in self.unchecked],
+            "findings": [asdict(finding) for finding in self],
+            "unchecked": [asdict(one) for one in self.unchecked],
             "errors": len(self.errors),
             "warnings": len(self.warnings),
         }
