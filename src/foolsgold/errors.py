@@ -29,11 +29,11 @@ class ModelError(FoolsgoldError):
 
 
 class SourceError(FoolsgoldError):
-    """A source cannot retrieve: a broken run file, an embedding with NaN, a tokeniser that is not known."""
+    """A source cannot retrieve: a broken run file, an embedding with NaN, an unknown tokeniser."""
 
 
 class TeacherError(FoolsgoldError):
-    """A teacher answered with something that is not one finite number a pair."""
+    """A teacher returned something else than one finite number per pair."""
 
 
 class MinedSetError(FoolsgoldError):
@@ -41,11 +41,11 @@ class MinedSetError(FoolsgoldError):
 
 
 class EvaluationError(FoolsgoldError):
-    """A measure that is none, or evaluations that cannot be compared."""
+    """An unknown measure, or evaluations that cannot be compared."""
 
 
 class TrainingError(FoolsgoldError):
-    """A run of training cannot begin or go on: too few rows, a folder that belongs to another run."""
+    """A run of training cannot start or continue: too few rows, a folder that belongs to another run."""
 
 
 class MissingExtra(FoolsgoldError):

@@ -124,7 +124,7 @@ def test_a_calibration_of_another_teacher_is_refused_when_mining(tmp_path: Path)
 
 
 def test_a_calibration_without_a_teacher_or_beside_a_threshold_is_refused() -> None:
-    with pytest.raises(RecipeError, match="what it calibrates is a teacher's score; name the teacher"):
+    with pytest.raises(RecipeError, match="it calibrates a teacher's scores; name the teacher"):
         fg.Recipe.build({"teacher": None, "decide": {"calibration": "default"}})
     with pytest.raises(RecipeError, match=r"negative_below is 0.2, but a calibration sets that threshold itself"):
         fg.Recipe.build({"decide": {"calibration": "default", "negative_below": 0.2}})

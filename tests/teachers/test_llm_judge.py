@@ -243,7 +243,7 @@ def test_a_judge_in_the_recipe_needs_an_address_and_a_model() -> None:
     recipe = Recipe.build({"judge": {"endpoint": "https://host/v1", "model": "m", "api_key_env": "KEY"}})
     assert recipe.judge is not None
     assert recipe.judge.budget == 1000
-    with pytest.raises(RecipeError, match=r"judge\.endpoint: 'host' is no address"):
+    with pytest.raises(RecipeError, match=r"judge\.endpoint: 'host' is not an address"):
         Recipe.build({"judge": {"endpoint": "host", "model": "m"}})
     with pytest.raises(RecipeError, match=r"judge\.model"):
         Recipe.build({"judge": {"endpoint": "http://host"}})
@@ -330,5 +330,5 @@ def test_a_reply_that_cannot_be_decoded_is_one_sentence(endpoint: Endpoint) -> N
 def test_a_password_in_an_address_is_refused() -> None:
     with pytest.raises(RecipeError, match=r"judge.endpoint: a name and a password .* use judge.api_key_env"):
         fg.Recipe.build({"judge": {"endpoint": "http://me:secret@host/v1", "model": "m"}})
-    with pytest.raises(RecipeError, match="judge: llm names no endpoint"):
+    with pytest.raises(RecipeError, match="judge: llm does not name an endpoint"):
         fg.Recipe.build({"judge": "llm"})

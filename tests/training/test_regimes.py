@@ -30,7 +30,7 @@ def _mining(recipe: Recipe, kept: Path | None = None) -> Recipe:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"schedule": [{"name": "a", "from": 1, "to": 2, "mode": "bm25"}]}, "begins at epoch 1, but the one before"),
+        ({"schedule": [{"name": "a", "from": 1, "to": 2, "mode": "bm25"}]}, "starts at epoch 1, but the one before"),
         (
             {
                 "schedule": [
@@ -38,12 +38,12 @@ def _mining(recipe: Recipe, kept: Path | None = None) -> Recipe:
                     {"name": "a", "from": 1, "to": 2, "mode": "dense"},
                 ]
             },
-            "two regimes have one name",
+            "two regimes have the same name",
         ),
         ({"schedule": [{"name": "a", "from": 0, "to": 0, "mode": "bm25"}]}, "greater than 0"),
         ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "dense_ce_1.3"}]}, "is no mode"),
         ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "dense_ce_0.0"}]}, "is no mode"),
-        ({"schedule": [{"name": "start", "from": 0, "to": 1, "mode": "bm25"}]}, "name that regime otherwise"),
+        ({"schedule": [{"name": "start", "from": 0, "to": 1, "mode": "bm25"}]}, "give the regime another name"),
         ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "bm25", "n": 65}]}, "less than or equal to 64"),
         ({"student": {"negatives": 65}}, "less than or equal to 64"),
         ({"remine": {"every": "1 epoch"}}, "no regime of a schedule mines with the student"),

@@ -38,43 +38,34 @@ def unfiltered(subject: Subject) -> Said:
 
 
 def nearest_only(subject: Subject) -> Said:
-    """FG002: one negative a query, from a window that begins at the nearest passage, and no teacher."""
+    """FG002: one negative per query, from a window that starts at the nearest passage, and no teacher."""
     for way in subject.ways:
         recipe = way.recipe
         if recipe.teacher is not None or recipe.select.per_query > 1:
             continue
         for name in near_sources(recipe):
-            window = recipe.sources[name].window
-            if window is None or window[0] == 0:
-                last = window[1] if window else recipe.sources[name].depth
-                yield Fault(
-                    way.key(f"sources.{name}.window"),
-                    f"one negative a query from the {last:,} nearest of {name}, the very nearest among them, and no "
-                    "teacher",
-                )
+            first, last = recipe.sources[name].window or (0, recipe.sources[name].depth)
+            if first == 0:
+                said = f"one negative per query from the {last:,} nearest of {name}, and no teacher"
+                yield Fault(way.key(f"sources.{name}.window"), said)
 
 
 def over_cap(subject: Subject) -> Said:
-    """FG006: more than 8 negatives a query, or nothing that would stop it."""
+    """FG006: more than 8 negatives per query, or nothing that would stop it."""
     if subject.audit is not None:
-        counts = np.array(subject.audit.per_query)
-        above = int(counts[HARD_CAP + 1 :].sum())
-        if above:
-            yield Fault(
-                "negatives.parquet", f"{above:,} queries have more than {HARD_CAP} negatives, up to {len(counts) - 1}"
-            )
+        counts = subject.audit.per_query
+        if above := sum(counts[HARD_CAP + 1 :]):
+            said = f"{above:,} queries have more than {HARD_CAP} negatives, up to {len(counts) - 1}"
+            yield Fault("negatives.parquet", said)
         return
     for way in subject.ways:
         spec = way.recipe.select
         if spec.per_query > HARD_CAP:
-            yield Fault(
-                way.key("select.per_query", "n"),
-                f"{spec.per_query} negatives a query, and more than {HARD_CAP} add none",
-            )
+            said = f"{spec.per_query} negatives per query, and more than {HARD_CAP} add nothing"
+            yield Fault(way.key("select.per_query", "n"), said)
         elif spec.cap > HARD_CAP:
-            yield Fault(
-                way.key("select.cap", "n"), f"a cap of {spec.cap} stops nothing; beyond {HARD_CAP} a query it should"
-            )
+            said = f"a cap of {spec.cap} allows more than the {HARD_CAP} negatives per query that help"
+            yield Fault(way.key("select.cap", "n"), said)
 
 
 def off_scale(subject: Subject) -> Said:
@@ -132,16 +123,13 @@ def _off_scale_scores(scores: FloatArray, scale: Scale) -> str | None:
 
 
 def teacher_retrieves(subject: Subject) -> Said:
-    """FG010: the teacher is a model whose neighbours it judges."""
+    """FG010: the teacher is a model whose neighbours it scores."""
     for way in subject.ways:
         teacher = way.recipe.teacher
-        if teacher is None:
-            continue
-        for name in near_sources(way.recipe):
-            model = way.recipe.model_of(name)
-            if model is not None and same_model(model.model, teacher.model):
-                yield Fault(way.key("teacher.model"), f"{teacher.model} judges what it found itself, as source {name}")
-                break
+        models = {name: way.recipe.model_of(name) for name in near_sources(way.recipe)}
+        own = [name for name, model in models.items() if teacher and model and same_model(model.model, teacher.model)]
+        if teacher and own:
+            yield Fault(way.key("teacher.model"), f"{teacher.model} scores what it found itself, as source {own[0]}")
 
 
 def random_fill(subject: Subject) -> Said:
@@ -159,103 +147,81 @@ def random_fill(subject: Subject) -> Said:
         drawn = [name for name, spec in specs.items() if spec.kind == "random"]
         given = sum(quotas[name] for name in drawn)
         if drawn and len(drawn) < len(specs) and given > MOST_RANDOM * budget:
-            yield Fault(
-                way.key(f"sources.{drawn[0]}"),
-                f"{given} of {budget} negatives a query are random ({given / budget:.0%})",
-            )
+            said = f"{given} of {budget} negatives per query are random ({given / budget:.0%})"
+            yield Fault(way.key(f"sources.{drawn[0]}"), said)
 
 
 def no_curriculum(subject: Subject) -> Said:
-    """FG003: every regime mines in the same way, with models that stay as they are."""
-    if not subject.trains:
+    """FG003: every regime mines in the same way, with models that do not change."""
+    ways = subject.ways if subject.trains else []
+    if any(way.regime is not None and way.regime.mines_with_student for way in ways):
         return
-    recipe, ways = subject.recipe, subject.ways
-    if not ways or any(way.regime is not None and way.regime.mines_with_student for way in ways):
-        return
-    sections = [way.recipe.model_dump(include=set(_MINED_BY)) for way in ways]
+    sections = [way.recipe.model_dump(include=_MINED_BY) for way in ways]
     if len(ways) > 1 and all(one == sections[0] for one in sections):
         yield Fault("schedule", f"{len(ways)} regimes, and each of them mines the same negatives with the same models")
     elif len(ways) == 1:
-        regime = ways[0].regime
-        begin, end = (regime.from_, regime.to) if regime else (0.0, regimes_of(recipe)[-1].to)
-        if end - begin > LONG:
-            at = f"schedule.{regime.name}" if regime else "student.epochs"
-            yield Fault(at, f"{end - begin:g} epochs on negatives that are mined once")
+        regime = ways[0].regime or regimes_of(subject.recipe)[0]
+        length = regime.to - regime.from_
+        if length > LONG:
+            at = f"schedule.{regime.name}" if ways[0].regime else "student.epochs"
+            yield Fault(at, f"{length:g} epochs on negatives that are mined once")
 
 
 def unmasked(subject: Subject) -> Said:
     """FG004: a batch, or the bank, may hold a positive of a query as its negative."""
-    if not subject.trains:
-        return
     student = subject.recipe.student
-    if not student.ranks or student.masks or student.guide is not None:
+    if not subject.trains or not student.ranks or student.masks or student.guide is not None:
         return
     if student.loss == "memory_bank":
-        yield Fault(
-            "student.masks",
-            "the memory bank holds documents of earlier batches, and nothing masks the positives among them",
-        )
+        said = "the memory bank holds documents of earlier batches, and nothing masks the positives among them"
+        yield Fault("student.masks", said)
     elif student.batches == "random":
         yield Fault("student.batches", f"loss {student.loss} over random batches, and neither ids nor texts are masked")
 
 
 def stale_self(subject: Subject) -> Said:
     """FG007: mined with the student once, and trained on for longer than an epoch."""
-    if not subject.trains:
-        return
-    recipe = subject.recipe
-    for way in subject.ways:
+    remine = subject.recipe.remine
+    at = "remine.every" if remine is not None else ""
+    for way in subject.ways if subject.trains else []:
         regime = way.regime
         if regime is None or not regime.mines_with_student:
             continue
         length = regime.to - regime.from_
-        if (length <= 1 and regime.from_ > 0) or (recipe.remine is not None and _epochs(recipe.remine.every) < length):
+        if (length <= 1 and regime.from_ > 0) or (remine is not None and _epochs(remine.every) < length):
             continue
         when = f"at epoch {regime.from_:g}" if regime.from_ > 0 else "before its first step"
-        yield Fault(
-            f"schedule.{regime.name}" if recipe.remine is None else "remine.every",
-            f"regime {regime.name} mines with the student as it is {when}, and not again in its {length:g} epochs",
-        )
+        said = f"regime {regime.name} mines with the student as it is {when}, and not again in its {length:g} epochs"
+        yield Fault(at or f"schedule.{regime.name}", said)
 
 
 def small_batch(subject: Subject) -> Said:
-    """FG015: few in-batch negatives, for a loss that lives on them."""
+    """FG015: few in-batch negatives, for a loss that depends on them."""
     student = subject.recipe.student
     if subject.trains and student.loss == "mnr" and student.batch_size < SMALL:
-        accumulated = (
-            f"; gradient_accumulation {student.gradient_accumulation} does not share negatives between batches"
-            if student.gradient_accumulation > 1
-            else ""
-        )
-        yield Fault(
-            "student.batch_size",
-            f"{student.batch_size} rows in a batch leave {student.batch_size - 1} positives of others to rank against"
-            + accumulated,
-        )
+        said = f"{student.batch_size} rows in a batch give each row {student.batch_size - 1} in-batch negatives"
+        if student.gradient_accumulation > 1:
+            said += f"; gradient_accumulation {student.gradient_accumulation} does not share negatives between batches"
+        yield Fault("student.batch_size", said)
 
 
 def no_held_out(subject: Subject) -> Said:
     """FG016: no queries that training has not seen decide what is kept."""
+    spec, collection = subject.recipe.evaluation, subject.recipe.collection
     if subject.model is not None:
         if not subject.model.get("evaluation"):
             yield Fault("foolsgold.json", "no evaluation is recorded")
-        return
-    if not subject.trains:
-        return
-    recipe = subject.recipe
-    spec, collection = recipe.evaluation, recipe.collection
-    if spec.split is None:
-        if spec.held_out == 0:
-            yield Fault("evaluation.held_out", "no split is named, and no query is held out")
-    elif collection is not None and spec.split == (collection.split or "train"):
+    elif subject.trains and spec.split is None and spec.held_out == 0:
+        yield Fault("evaluation.held_out", "no split is named, and no query is held out")
+    elif subject.trains and collection is not None and spec.split == (collection.split or "train"):
         yield Fault("evaluation.split", f"{spec.split} is the split that is trained on")
 
 
 def near_sources(recipe: Recipe) -> list[str]:
-    """The sources that find what is near in meaning, unlabelled positives among it; who knows what a run found."""
+    """The sources that find what is near in meaning, unlabelled positives too; a run may have found anything."""
     return [name for name, spec in recipe.sources.items() if spec.kind not in ("random", "bm25")]
 
 
 def _epochs(every: str) -> float:
-    """How many epochs an `Every` is; 0 where it is in steps, of which an epoch has nobody knows how many."""
+    """How many epochs an `Every` is; 0 where it is in steps, since the length of an epoch is not known here."""
     return steps_in(every, 1000) / 1000 if "epoch" in every else 0.0

@@ -52,22 +52,22 @@ class Rule:
 RULES: tuple[Rule, ...] = (
     Rule(
         "FG001", "unfiltered-neighbours", "error",
-        "Of a query's nearest passages a third to two thirds are unlabelled positives, and with nothing to tell them "
-        "by they are trained on as negatives.",
+        "A third to two thirds of a query's nearest passages are unlabelled positives; without a teacher or a margin "
+        "they are trained on as negatives.",
         "Set `teacher`, or at least `decide.relative_margin`.",
         recipe.unfiltered,
     ),
     Rule(
         "FG002", "nearest-only", "error",
-        "The nearest passages are the likeliest to be unlabelled positives, and a query that has one negative has none "
-        "to make up for a false one.",
-        "Set `teacher`, begin `sources.dense.window` later, or raise `select.per_query`.",
+        "The nearest passages are the most likely to be unlabelled positives, and a query with one negative has no "
+        "other to make up for a false one.",
+        "Set `teacher`, start `sources.dense.window` later, or raise `select.per_query`.",
         recipe.nearest_only,
     ),
     Rule(
         "FG003", "no-curriculum", "warning",
-        "What is hard for a model that stays as it is soon teaches the student nothing more (Xiong et al., ANCE, ICLR "
-        "2021).",
+        "Negatives that are hard for a model that does not change soon teach the student nothing more (Xiong et al., "
+        "ANCE, ICLR 2021).",
         "Give `schedule` regimes that grow harder: bm25, then dense_ce_0.5, then self_ce_0.3 with `remine`.",
         recipe.no_curriculum,
     ),
@@ -80,56 +80,56 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "FG005", "weak-teacher", "error",
-        "A teacher that knows no better than the student throws back true negatives and lets false ones pass.",
+        "A teacher that is no better than the student drops true negatives and keeps false ones.",
         "Take a stronger `teacher.model`, such as a cross-encoder trained on texts like these.",
         models.weak_teacher,
     ),
     Rule(
         "FG006", "no-cap", "warning",
-        "Beyond about 8 negatives a query the gain in training is gone, and the false negatives are not.",
+        "With more than about 8 negatives per query training gains nothing, and false negatives are still added.",
         "Set `select.per_query` and `select.cap` to 8 or less.",
         recipe.over_cap, reads_sets=True,
     ),
     Rule(
         "FG007", "no-remining", "warning",
-        "Negatives that the student found are what it got wrong then, and not what it gets wrong an epoch later.",
+        "Negatives that the student found show what it got wrong then, not what it gets wrong an epoch later.",
         "Set `remine: {every: 1 epoch}`.",
         recipe.stale_self,
     ),
     Rule(
         "FG008", "unvalidated-threshold", "warning",
-        "What a teacher's 0.3 means differs from teacher to teacher and from collection to collection.",
+        "What a score of 0.3 means differs between teachers and between collections.",
         "Label 100 pairs (`foolsgold label SET`), and set `decide.calibration` to what `foolsgold calibrate` writes.",
         sets.unvalidated,
     ),
     Rule(
         "FG009", "score-scale", "error",
-        "A threshold on another scale than the scores lets everything pass, or nothing.",
+        "A threshold on another scale than the scores keeps everything, or nothing.",
         "Set `teacher.scale` to what the scores are, and the thresholds of `decide` on that scale.",
         recipe.off_scale, reads_sets=True,
     ),
     Rule(
         "FG010", "teacher-is-retriever", "error",
-        "A model that judges what it found itself makes the same mistake twice.",
+        "A model that scores what it found itself makes the same mistake twice.",
         "Name another `teacher.model`: a cross-encoder, or a larger model.",
         recipe.teacher_retrieves,
     ),
     Rule(
         "FG011", "leakage", "error",
-        "A query that is trained on says nothing when it is evaluated on, and a negative that another split calls an "
-        "answer is a false one.",
+        "A query that is trained on is worth nothing in an evaluation, and a negative that another split judges "
+        "relevant is a false negative.",
         "Take these queries out of the train split, and add the other splits' judgements to its qrels.",
         sets.leakage, reads_sets=True,
     ),
     Rule(
         "FG012", "missing-prompt", "warning",
-        "A model that was trained with prompts finds less without them, and its hard negatives are another model's.",
+        "A model that was trained with prompts works worse without them, and finds other hard negatives.",
         "Leave `query_prompt` and `document_prompt` null for the model's own, or write them out.",
         models.missing_prompts,
     ),
     Rule(
         "FG013", "random-fill", "warning",
-        "Random negatives beside hard ones teach next to nothing: the rest of the batch is random already.",
+        "Random negatives beside hard ones teach almost nothing: the rest of the batch is random already.",
         "Set the quota of `sources.random` to at most a tenth of `select.per_query`.",
         recipe.random_fill, reads_sets=True,
     ),
@@ -141,14 +141,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "FG015", "small-batch", "warning",
-        "An in-batch loss ranks against the rest of the batch, and a small batch leaves it little (Karpukhin et al., "
-        "DPR, EMNLP 2020, table 3).",
-        "Raise `student.batch_size` to 64 or more, with `student.loss: cached_mnr` where memory ends.",
+        "An in-batch loss ranks against the rest of the batch, and a small batch gives it few negatives (Karpukhin et "
+        "al., DPR, EMNLP 2020, table 3).",
+        "Raise `student.batch_size` to 64 or more, with `student.loss: cached_mnr` if memory runs out.",
         recipe.small_batch,
     ),
     Rule(
         "FG016", "no-held-out", "error",
-        "Without queries that training has not seen nothing says whether a round made the model better or worse.",
+        "Without queries that training has not seen, nothing shows whether a round made the model better or worse.",
         "Leave `evaluation.held_out` above 0, or set `evaluation.split` to a split that is not trained on.",
         recipe.no_held_out,
     ),
@@ -161,13 +161,13 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "FG018", "truncation", "warning",
-        "What answers a query may stand after the last token that the model reads.",
+        "The answer to a query may stand after the last token that the model reads.",
         "Raise `max_length`, or split long documents into passages.",
         models.truncation,
     ),
     Rule(
         "FG019", "unaudited-margins", "warning",
-        "Negatives that are as close to the query as its positive are false, and only margins show them.",
+        "Negatives that are as close to the query as its positive are false negatives, and only margins show them.",
         "Mine with a `teacher`, and keep `audit.min_mean_margin` and `audit.max_inverted`.",
         sets.unaudited, reads_sets=True,
     ),

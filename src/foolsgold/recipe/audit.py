@@ -8,12 +8,14 @@ from foolsgold.recipe.stage import Fraction, Stage
 
 
 class AuditSpec(Stage):
-    """Gates on the mined set; null: that gate is off. The first three fail a set, the others warn.
+    """Limits on the mined set; null: that gate is off. The first three fail a set, the others warn.
 
     The margins are those of the design; where the other limits come from is in docs/audit.md.
     """
 
-    min_mean_margin: float | None = Field(2.0, description="mean of positive minus negative teacher score, in logits")
+    min_mean_margin: float | None = Field(
+        2.0, description="mean of the positive's teacher score minus the negative's, in logits"
+    )
     max_inverted: Fraction | None = Field(
         0.05, description="share of negatives that the teacher scores above their positive"
     )
@@ -21,9 +23,9 @@ class AuditSpec(Stage):
         0.0, description="share of negatives that another split judges a positive of the same query"
     )
     min_lower_mode: float | None = Field(
-        1.0, description="where the margins, in logits, have their mode, or the lower one of two"
+        1.0, description="where most margins lie, in logits; of two peaks, the lower one"
     )
-    min_fill: Fraction | None = Field(0.8, description="share of queries that have all the negatives asked for")
+    min_fill: Fraction | None = Field(0.8, description="share of queries that have as many negatives as asked for")
     max_low_positives: Fraction | None = Field(
         0.1, description="share of queries whose positive the teacher itself would call a negative"
     )

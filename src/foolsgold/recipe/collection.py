@@ -10,7 +10,7 @@ from foolsgold.recipe.stage import Fraction, Stage
 
 
 class PairsSpec(Stage):
-    """A file of (query, positive) rows and which of its columns are which (inferred from the usual names if null)."""
+    """A file of (query, positive) rows, and its columns (null: found by their usual names)."""
 
     path: str
     anchor: str | None = None
@@ -28,13 +28,13 @@ class CollectionSpec(Stage):
     hf: str | None = Field(None, description="a dataset of (query, positive) rows on the Hugging Face hub")
     ir_datasets: str | None = Field(None, description="a dataset known to the ir_datasets package")
     demo: bool | int | None = Field(None, description="docstrings of the installed packages: true, or how many")
-    split: str | None = Field(None, description="which judgements or rows to mine for (default: train)")
+    split: str | None = Field(None, description="which judgements or rows to mine for; null: train")
     relevant_from: int = Field(
         1, ge=-(2**31), lt=2**31, description="the lowest grade that makes a judged document a positive"
     )
-    limit: int | None = Field(None, ge=1, description="mine only for the first so many queries")
+    limit: int | None = Field(None, ge=1, description="mine only for the first N queries")
     part: Literal["train", "held_out"] | None = Field(
-        None, description="of the queries, by a hash of their texts: those held_out for evaluation, or the rest"
+        None, description="part of the queries, by a hash of their texts: held_out for evaluation, or train, the rest"
     )
     held_out: Fraction = Field(0.1, description="share of the queries in part held_out")
 

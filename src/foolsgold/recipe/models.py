@@ -14,14 +14,18 @@ class ModelSpec(Stage):
     """An embedding model: a hub id, a local folder, or package:NAME/SUBPATH."""
 
     model: str
-    query_prompt: str | None = Field(None, description="put before each query; null: the model's own, if it has one")
-    document_prompt: str | None = Field(None, description="put before each document; null: the model's own")
+    query_prompt: str | None = Field(
+        None, description="text put before each query; null: the model's own, if it has one"
+    )
+    document_prompt: str | None = Field(None, description="text put before each document; null: the model's own")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     max_length: int | None = Field(None, ge=1, description="tokens a text is cut to; null: the model's own limit")
-    pooling: Literal["auto", "cls", "mean"] = Field("auto", description="only for models that do not say")
+    pooling: Literal["auto", "cls", "mean"] = Field(
+        "auto", description="how token vectors become one; only for models that do not say"
+    )
     similarity: Literal["auto", "cosine", "dot"] = Field("auto", description="auto: the model's own, else cosine")
     batch_size: BatchSize = Field(None, description="texts or pairs run together; null or auto: as many as fit")
-    device: str | None = Field(None, description="torch device; null: the best there is")
+    device: str | None = Field(None, description="torch device; null: the best one here")
     trust_remote_code: bool = Field(False, description="run Python code that a hub model brings with it")
 
 
@@ -34,7 +38,7 @@ NamedModel = Annotated[
 
 
 class TeacherSpec(Stage):
-    """What scores (query, document) pairs to tell negatives from false negatives."""
+    """The model that scores (query, document) pairs, to tell negatives from false negatives."""
 
     model: str = Field(
         "cross-encoder/ms-marco-MiniLM-L-12-v2",
@@ -43,13 +47,15 @@ class TeacherSpec(Stage):
     kind: Literal["auto", "cross_encoder", "onnx", "bi_encoder", "multivector", "callable"] = "auto"
     scale: Scale = Field("probability", description="the scale that scores and thresholds are in")
     max_length: int = Field(512, ge=1, description="tokens a pair is cut to")
-    prompt: str | None = Field(None, description="put before each query")
+    prompt: str | None = Field(None, description="text put before each query")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     batch_size: BatchSize = Field(None, description="texts or pairs run together; null or auto: as many as fit")
     device: str | None = None
     trust_remote_code: bool = False
-    ray_workers: int | None = Field(None, ge=1, description="actors of a Ray cluster that score; null: this process")
-    exhaustive: bool = Field(False, description="score every candidate, not only those that decide (design, section 8)")
+    ray_workers: int | None = Field(
+        None, ge=1, description="number of Ray actors that score; null: this process scores"
+    )
+    exhaustive: bool = Field(False, description="score every candidate, not only those that can change the result")
 
 
 class JudgeSpec(Stage):
@@ -57,8 +63,8 @@ class JudgeSpec(Stage):
 
     kind: Literal["llm"] = "llm"
     endpoint: str = Field(description="base address, such as http://127.0.0.1:8000/v1")
-    model: str = Field(description="as the endpoint calls it; with its version, since opinions are kept by this name")
-    budget: int = Field(1000, ge=0, description="candidates a run may ask about; opinions kept from before count too")
+    model: str = Field(description="the endpoint's name of it, with a version: answers are stored by it")
+    budget: int = Field(1000, ge=0, description="candidates that a run may ask about; stored answers count too")
     api_key_env: str | None = Field(None, description="the environment variable that holds the endpoint's key")
     temperature: float | None = Field(0.0, ge=0.0, description="null: not sent, for models that refuse it")
 
@@ -66,7 +72,7 @@ class JudgeSpec(Stage):
     @classmethod
     def _endpoint_is_an_address(cls, endpoint: str) -> str:
         if not endpoint.startswith(("http://", "https://")):
-            raise ValueError(f"{endpoint!r} is no address; it begins with https:// or http://")
+            raise ValueError(f"{endpoint!r} is not an address; it starts with https:// or http://")
         if "@" in endpoint.split("/")[2]:
             raise ValueError("a name and a password in an address end up in every manifest; use judge.api_key_env")
         return endpoint

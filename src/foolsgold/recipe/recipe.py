@@ -57,13 +57,13 @@ class Recipe(Stage):
         None, description="mine again with the student in training: {every: 1 epoch, overlap: 0.5}"
     )
     evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec)
-    seed: int = Field(13, ge=0, lt=2**63)
+    seed: int = Field(13, ge=0, lt=2**63, description="seed of everything random")
 
     @field_validator("judge", mode="before", json_schema_input_type=JudgeSpec | None)
     @classmethod
     def _a_judge_has_an_endpoint(cls, judge: Any) -> Any:
         if isinstance(judge, str):
-            said = f"{judge} names no endpoint; write {{endpoint: http://127.0.0.1:8000/v1, model: NAME}}"
+            said = f"{judge} does not name an endpoint; write {{endpoint: http://127.0.0.1:8000/v1, model: NAME}}"
             raise ValueError(said)  # noqa: TRY004  (pydantic makes a sentence of it)
         return judge
 
@@ -95,7 +95,7 @@ class Recipe(Stage):
     @model_validator(mode="after")
     def _thresholds_are_on_the_scale(self) -> Self:
         if self.decide.calibration is not None and self.teacher is None:
-            raise ValueError("decide.calibration: what it calibrates is a teacher's score; name the teacher")
+            raise ValueError("decide.calibration: it calibrates a teacher's scores; name the teacher")
         if self.teacher is not None and (self.teacher.scale == "probability" or self.decide.calibration is not None):
             for field in ("negative_below", "positive_above"):
                 value = getattr(self.decide, field)
@@ -112,15 +112,15 @@ class Recipe(Stage):
         for regime in self.schedule:
             if regime.from_ != end:
                 raise ValueError(
-                    f"schedule: regime {regime.name} begins at epoch {regime.from_:g}, but the one before it ends at "
-                    f"{end:g}; a schedule begins at 0 and has no gaps"
+                    f"schedule: regime {regime.name} starts at epoch {regime.from_:g}, but the one before it ends at "
+                    f"{end:g}; a schedule starts at 0 and has no gaps"
                 )
             end = regime.to
         names = [regime.name for regime in self.schedule]
         if "start" in names:
-            raise ValueError("schedule: start is the name of the student before training; name that regime otherwise")
+            raise ValueError("schedule: start is the name of the student before training; give the regime another name")
         if len(set(names)) < len(names):
-            raise ValueError("schedule: two regimes have one name; each needs its own")
+            raise ValueError("schedule: two regimes have the same name; each needs its own")
         if self.schedule and self.student.epochs not in (None, end):
             raise ValueError(
                 f"student.epochs is {self.student.epochs:g}, but the schedule ends at epoch {end:g}; leave epochs out"
@@ -154,7 +154,7 @@ class Recipe(Stage):
 
     @property
     def training_seed(self) -> int:
-        """Of the order of batches, the draws of negatives, and whatever else is random in training."""
+        """The seed of training: of the order of batches and the draws of negatives."""
         return self.seed if self.student.seed is None else self.student.seed
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The rules by which negatives are told from false negatives and chosen: exclude, decide, select."""
+"""How candidates are excluded, told apart and chosen: the sections exclude, decide and select."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ HARD_CAP = 8  # negatives per query; with more, training gains nothing and the s
 
 
 class ExcludeSpec(Stage):
-    """What is dropped before a teacher looks at it, beside known positives and their duplicates."""
+    """Which candidates are dropped before the teacher scores them, besides known positives and their duplicates."""
 
     near_duplicate: Fraction | None = Field(
         0.95,
-        description="a candidate whose character 5-shingles have this Jaccard similarity to a positive's; null: off",
+        description="drop candidates whose character 5-shingles are this similar (Jaccard) to a positive's; null: off",
     )
     near_duplicate_cosine: Fraction | None = Field(
-        0.98, description="the same by the cosine of the dense source's vectors, where there is one; null: off"
+        0.98,
+        description="drop candidates whose vectors of the dense source have this cosine to a positive's; null: off",
     )
 
 
 class DecideSpec(Stage):
-    """Zones: which scores make a negative, which a false negative. Thresholds are on the teacher's declared scale."""
+    """Which scores make a negative, and which a false negative. Thresholds are on the teacher's scale."""
 
     negative_below: float | None = Field(0.3, description="below: negative")
     positive_above: float | None = Field(0.7, description="above: false negative; between the two: ambiguous")
@@ -41,14 +42,14 @@ class DecideSpec(Stage):
         None, description="5 keeps candidates below the 5th percentile of all positives' scores"
     )
     positive_reference: Literal["min", "max", "mean", "each"] = Field(
-        "min", description="which positive a margin is measured from; each: mined for every positive apart"
+        "min", description="which positive a margin is measured from; each: every positive gets its own negatives"
     )
     calibration: str | None = Field(
         None,
-        description="calibration.json, or default: thresholds are on a calibrated probability of being relevant",
+        description="calibration.json, or default: thresholds are on the calibrated probability of relevance",
     )
     max_false_negative_rate: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        0.02, description="with a calibration, of the negatives; in place of negative_below"
+        0.02, description="with a calibration, in place of negative_below: largest share of false negatives"
     )
 
     @model_validator(mode="after")
@@ -74,14 +75,14 @@ class DecideSpec(Stage):
 
 
 class SelectSpec(Stage):
-    """Which of a query's negatives are taken, and how many."""
+    """Which of a query's negatives are selected, and how many."""
 
     strategy: Literal["top", "random", "simans", "log_random", "stratified"] = Field(
-        "random", description="random keeps out-of-domain quality where top loses it (design, section 6)"
+        "random", description="random keeps out-of-domain quality where top loses it"
     )
-    per_query: int = Field(7, ge=1)
+    per_query: int = Field(7, ge=1, description="negatives per query")
     cap: int = Field(HARD_CAP, ge=1, description="per_query may not be above this; raise both if you mean it")
-    backfill: bool = Field(True, description="what one source cannot give may come from the others")
+    backfill: bool = Field(True, description="other sources fill up what one source cannot give")
     simans_a: float = Field(0.5, ge=0.0, description="p ~ exp(-a (s - s_positive - b)^2); SimANS's published code: 0.5")
     simans_b: float = Field(0.0, description="the same; SimANS's published code: 0")
     strata: int = Field(

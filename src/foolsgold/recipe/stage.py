@@ -18,7 +18,7 @@ BatchSize = Annotated[
 
 
 class Stage(BaseModel):
-    """A section: an unknown key is an error, and so is a number that is none."""
+    """A section: an unknown key is an error, and so is a number that is not finite."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from foolsgold.recipe import CollectionSpec, Recipe
 
 _HEAD = """\
-# A foolsgold recipe: how hard negatives are mined. Every field is optional; those below are the defaults.
+# A foolsgold recipe: how hard negatives are mined. Every field is optional; the values below are the defaults.
 #   foolsgold mine recipe.yaml --out mined/
 # A model is a Hugging Face hub id, a local folder, or package:NAME/SUBPATH (a folder in an installed package).
 """
@@ -22,27 +22,27 @@ _COLLECTION = """\
 #   {pairs: FILE}                            (query, positive) rows: jsonl, parquet, csv, tsv or a saved Dataset
 #   {pairs: {path: FILE, anchor: COLUMN, positive: COLUMN, corpus: FILE}}
 #   {hf: NAME} | {ir_datasets: NAME} | {demo: true}
-# with, if need be, relevant_from: 2 (the lowest grade that makes a positive) and limit: 1000 (queries).
+# and, if needed, relevant_from: 2 (the lowest grade that makes a positive) and limit: 1000 (queries).
 """
 _ABOUT = {
     "retriever": "The embedding model of the dense sources.",
-    "teacher": "What tells a negative from a false negative; null for none (then dense negatives are a gamble).",
+    "teacher": "The model that tells negatives from false negatives; null: none (many dense negatives are then false).",
     "sources": (
         "Where candidates come from: bm25, dense, random, run, sparse, multivector. Every source has depth, quota and\n"
-        "# window (ranks to choose from); a second one of a kind has a name of its own and its kind. Beside these:\n"
+        "# window (ranks to choose from); a second one of a kind needs its own name and a kind. Besides these:\n"
         "#   bm25: language (english, german, ...; none), tokenizer (word; bigram for Chinese and Japanese), method\n"
         "#         (lucene, robertson, atire, bm25l, bm25+), k1, b\n"
         "#   dense, sparse, multivector: model    run: path (a TREC run or parquet of any engine)\n"
-        "#   dense: index (where exact search takes too long: a faiss factory string, IVF4096,PQ48x4fsr), recall"
+        "#   dense: index (a faiss factory string such as IVF4096,PQ48x4fsr, where exact search takes too long), recall"
     ),
-    "exclude": "What is dropped before the teacher looks, beside known positives and their duplicates.",
+    "exclude": "What is dropped before the teacher scores it, besides known positives and their duplicates.",
     "decide": "Which scores make a negative, and which a false negative.",
-    "select": "Which negatives are taken, and how many.",
-    "audit": "Gates on the mined set.",
-    "student": "The model that `foolsgold train` trains, and how; what is null is as for the retriever.",
+    "select": "Which negatives are selected, and how many.",
+    "audit": "Limits on the mined set; null: off.",
+    "student": "The model that `foolsgold train` trains, and how; null: as for the retriever.",
     "evaluation": "The held-out queries that decide whether a round of training is kept.",
     "schedule": (
-        "Regimes of training, by epochs; without any, negatives are mined once, as this recipe says. For example\n"
+        "How negatives are mined over the epochs; empty: once, as this recipe says. For example\n"
         "#   - {name: warmup, from: 0, to: 1, mode: bm25, n: 5}\n"
         "#   - {name: medium, from: 1, to: 2, mode: dense_ce_0.5, n: 5}\n"
         "#   - {name: hard, from: 2, to: 4, mode: self_ce_0.3, n: 7}   # self: mined with the student in training"
