@@ -1,14 +1,14 @@
-"""What is a calibrated judge worth, and does the default one hold elsewhere? Measured on human judgements.
+"""What is a calibration worth, and does the default one hold elsewhere? Measured on human judgements.
 
 On trecdl21 each query keeps its best-graded passage as the only known positive, and every other judged passage is a
-labelled pair (grade 2 and 3: relevant). The judge is fitted in five folds by query and every number is out of fold. The
-default judge, fitted there on the signals that do not depend on the collection, is then tried where it was not fitted:
+labelled pair (grade 2 and 3: relevant). It is fitted in five folds by query and every number is out of fold. The
+default one, fitted there on the signals that do not depend on the collection, is then tried where it was not fitted:
 with another retriever (--other-retriever), on wikiqa (sentences judged by people; few relevant beside the positive) and
 on cran (judged completely: what is not in the judgements is not relevant).
 
     python benchmarks/calibration.py [--data ../shared/data] [--write-default]
 
-Prints tables on stderr and one JSON line on stdout; --write-default writes src/foolsgold/calibration/default.json.
+Prints tables on stderr and one JSON line on stdout; --write-default writes the default.
 """
 
 from __future__ import annotations
@@ -26,22 +26,21 @@ import numpy.typing as npt
 import foolsgold as fg
 from foolsgold.calibration import Calibration, Model
 from foolsgold.calibration.calibrate import judged_pairs, score_pairs
-from foolsgold.calibration.fit import Labelled, fit, fit_models
+from foolsgold.calibration.fit import Labelled, auc, fit, fit_models, resampled
 from foolsgold.calibration.logistic import folds_by_query
-from foolsgold.calibration.rates import auc, resampled
-from foolsgold.calibration.signals import LADDER
 from foolsgold.collection import Collection
 from foolsgold.files import cache_folder
 from foolsgold.mining.retrieve import merge
 from foolsgold.progress import Bars
 from foolsgold.records import BoolArray, IntArray, pair_keys
 from foolsgold.sources.build import build_sources
+from foolsgold.teachers.signals import LADDER
 
 BUDGET, FILL = 5, 0.8  # negatives a query, and the share of them that the thresholds compared must find
 DRAWS = 20  # of the order in which candidates are looked at
 TARGET = 0.02
 SEED = 13
-DEFAULT = Path(__file__).resolve().parents[1] / "src" / "foolsgold" / "calibration" / "default.json"
+DEFAULT = Path(__file__).resolve().parents[1] / "src" / "foolsgold" / "teachers" / "default_calibration.json"
 Scores = npt.NDArray[np.float64]
 
 
@@ -112,15 +111,15 @@ def nearest_judged(recipe: fg.Recipe, collection: Collection) -> Collection:
 
 
 def fitted(pairs: Labelled, ladder: tuple[tuple[str, ...], ...] = LADDER) -> dict[str, Any]:
-    """The judge against the teacher alone, out of fold."""
+    """The calibration against the teacher alone, out of fold."""
     models, held_out = fit_models(pairs, SEED, ladder)
     return compared(pairs, models[0], held_out[0])
 
 
 def judged_by(calibration: Calibration, pairs: Labelled) -> dict[str, Any]:
-    """A judge that was fitted elsewhere against the teacher alone, and its own promise against what comes of it."""
+    """A calibration fitted elsewhere against the teacher alone, and the rate it promises against the rate it keeps."""
     model = calibration.models[0]
-    probability = model.probability(pairs.evidence).values.astype(np.float64)
+    probability = model.probability(pairs.scores).values.astype(np.float64)
     return compared(pairs, model, probability)
 
 
@@ -136,7 +135,7 @@ def few_labels(pairs: Labelled, size: int, draws: int = 20) -> dict[str, Any]:
         chosen[rng.choice(len(chosen), size, replace=False)] = True
         model = fit_models(rows_of(pairs, chosen), SEED)[0][0]
         rest = rows_of(pairs, ~chosen)
-        judge = model.probability(rest.evidence).values.astype(np.float64)
+        judge = model.probability(rest.scores).values.astype(np.float64)
         gains.append(auc(judge, rest.relevant) - auc(rest.teacher_scores, rest.relevant))
         choice = model.curve.choose(TARGET)
         if choice.threshold is None:
@@ -161,9 +160,9 @@ def spread(values: list[float]) -> list[float] | None:
 
 
 def rows_of(pairs: Labelled, rows: BoolArray) -> Labelled:
-    columns = {name: column.take(rows) for name, column in pairs.evidence.columns.items()}
-    evidence = replace(pairs.evidence, columns=columns)
-    return replace(pairs, evidence=evidence, relevant=pairs.relevant[rows], query=pairs.query[rows])
+    columns = {name: column.take(rows) for name, column in pairs.scores.columns.items()}
+    scores = replace(pairs.scores, columns=columns)
+    return replace(pairs, scores=scores, relevant=pairs.relevant[rows], query=pairs.query[rows])
 
 
 def compared(pairs: Labelled, model: Model, judge: Scores) -> dict[str, Any]:
@@ -175,7 +174,7 @@ def compared(pairs: Labelled, model: Model, judge: Scores) -> dict[str, Any]:
     choice = model.curve.choose(TARGET)
     threshold = choice.threshold or 0.0
     below = judge < threshold
-    cosine = pairs.evidence.of(pairs.evidence.retriever, "score").values
+    cosine = pairs.scores.of(pairs.scores.retriever, "score").values
     return {
         "signals": model.signals,
         "pairs": len(query),

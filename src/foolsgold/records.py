@@ -18,6 +18,7 @@ import pyarrow as pa
 IntArray = npt.NDArray[np.int32]
 LongArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
+DoubleArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 Scale = Literal["logit", "probability", "cosine"]

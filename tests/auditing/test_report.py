@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from calibration.judges import calibration, model
+from calibration.made import calibration, model
 from toy import TableTeacher
 
 from foolsgold.errors import MinedSetError

@@ -304,4 +304,4 @@ def test_the_command_tells_the_threshold_and_what_it_rests_on(
     assert "(0 of 156 pairs below are relevant, upper bound 1.7%)" in " ".join(told.split())
     _print(_calibrate(tmp_path, max_false_negative_rate=0.01))
     # 0 of n is within 1 % from n = 99 z^2 = 267.8 on
-    assert "Label at least 112 pairs more" in " ".join(capsys.readouterr().out.split())
+    assert "Label at least 112 more pairs" in " ".join(capsys.readouterr().out.split())

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from foolsgold.calibration.logistic import Logistic, folds_by_query, out_of_fold
+from foolsgold.calibration.logistic import fit_logistic, folds_by_query, out_of_fold
 
 
 def test_without_a_signal_the_probability_is_the_share() -> None:
-    fit = Logistic.fit(np.zeros((8, 1)), np.array([True, True] + [False] * 6))
-    assert fit.probability(np.zeros((1, 1))) == pytest.approx([0.25], abs=1e-6)
+    fit = fit_logistic(np.zeros((8, 1)), np.array([True, True] + [False] * 6))
+    assert fit.of_signals(np.zeros((1, 1))) == pytest.approx([0.25], abs=1e-6)
 
 
 def test_separable_labels_have_finite_coefficients_and_the_right_order() -> None:
     signal = np.array([[-2.0], [-1.0], [1.0], [2.0]])
-    fit = Logistic.fit(signal, signal[:, 0] > 0)
-    probability = fit.probability(signal)
+    fit = fit_logistic(signal, signal[:, 0] > 0)
+    probability = fit.of_signals(signal)
     assert np.all(np.diff(probability) > 0)
     assert probability[1] < 0.5 < probability[2]
     assert 0 < fit.coefficients[0] < 10
@@ -27,8 +27,8 @@ def test_at_the_optimum_the_gradient_is_zero() -> None:
     rng = np.random.default_rng(3)
     signals = rng.normal(size=(50, 3)) * [1, 10, 0.1] + [0, 5, -2]
     relevant = rng.random(50) < 1 / (1 + np.exp(-signals[:, 0]))
-    fit = Logistic.fit(signals, relevant, l2=2.0)
-    error = fit.probability(signals) - relevant
+    fit = fit_logistic(signals, relevant, l2=2.0)
+    error = fit.of_signals(signals) - relevant
     assert error.sum() == pytest.approx(0, abs=1e-4)
     x = (signals - signals.mean(axis=0)) / signals.std(axis=0)
     np.testing.assert_allclose(x.T @ error + 2.0 * fit.coefficients, 0, atol=1e-4)
@@ -41,9 +41,9 @@ def test_scikit_learn_agrees() -> None:
     relevant = rng.random(80) < 1 / (1 + np.exp(-2 * signals[:, 1]))
     x = (signals - signals.mean(axis=0)) / signals.std(axis=0)
     oracle = linear_model.LogisticRegression(C=1.0, tol=1e-10).fit(x, relevant)
-    fit = Logistic.fit(signals, relevant)
+    fit = fit_logistic(signals, relevant)
     np.testing.assert_allclose(fit.coefficients, oracle.coef_[0], atol=1e-5)
-    np.testing.assert_allclose(fit.probability(signals), oracle.predict_proba(x)[:, 1], atol=1e-5)
+    np.testing.assert_allclose(fit.of_signals(signals), oracle.predict_proba(x)[:, 1], atol=1e-5)
 
 
 def test_a_query_is_in_one_fold_and_every_fold_leaves_both_labels() -> None:

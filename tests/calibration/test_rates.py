@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foolsgold.calibration.rates import Curve, TeacherCurve, auc, auc_interval, labels_needed, resampled, wilson_upper
+from foolsgold.calibration.fit import auc, auc_interval, resampled
+from foolsgold.stats import labels_needed, wilson_upper
+from foolsgold.teachers.curves import Curve, TeacherCurve
 
 Z = 1.6448536269514722  # the 95th percentile of the normal distribution
 
@@ -115,6 +117,6 @@ def test_the_curves_intervals_hold_what_single_queries_say() -> None:
 def test_a_curve_comes_back_from_json_with_its_gaps() -> None:
     scores, relevant = np.array([0.1, 0.1, 0.9]), np.array([False, True, True])
     curve = TeacherCurve.of(scores, relevant, np.zeros(3, dtype=np.int32), seed=1)
-    again = TeacherCurve.from_json(curve.to_json())
+    again = TeacherCurve.model_validate(curve.model_dump(mode="json"))
     assert np.isnan(curve.false_negative_rate[0, 0])  # nothing lies below the lowest score
     np.testing.assert_allclose(again.false_negative_rate, curve.false_negative_rate, atol=1e-6)

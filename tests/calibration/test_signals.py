@@ -6,9 +6,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from foolsgold.calibration.signals import LADDER, NEEDS_BM25, NEEDS_RETRIEVER, SIGNALS, Evidence, from_ledger, matrix
 from foolsgold.errors import MinedSetError
 from foolsgold.records import Scale
+from foolsgold.teachers.signals import (
+    LADDER,
+    NEEDS_BM25,
+    NEEDS_RETRIEVER,
+    SIGNALS,
+    CandidateScores,
+    from_ledger,
+    matrix,
+)
 
 ROWS = {
     "query_id": ["q", "q"],
@@ -23,8 +31,8 @@ ROWS = {
 }
 
 
-def _evidence(scale: Scale = "probability") -> Evidence:
-    return Evidence(from_ledger(pa.table(ROWS)), "near", "words", scale)
+def _scores(scale: Scale = "probability") -> CandidateScores:
+    return CandidateScores(from_ledger(pa.table(ROWS)), "near", "words", scale)
 
 
 @pytest.mark.parametrize(
@@ -40,27 +48,27 @@ def _evidence(scale: Scale = "probability") -> Evidence:
     ],
 )
 def test_signals_by_hand(signal: str, values: list[float]) -> None:
-    found, known = matrix(_evidence(), [signal])
+    found, known = matrix(_scores(), [signal])
     np.testing.assert_allclose(found[:, 0], values, atol=1e-6)
     assert known.all()
 
 
 def test_what_is_not_in_the_ledger_is_not_known() -> None:
-    values, known = matrix(_evidence(), ["positive_similarity", "teacher_gap"])
+    values, known = matrix(_scores(), ["positive_similarity", "teacher_gap"])
     assert values[0, 0] == 0.75
     assert known.tolist() == [True, False]
 
 
 def test_logits_and_cosines_are_taken_as_they_are() -> None:
     for scale in ("logit", "cosine"):
-        values, _ = matrix(_evidence(scale), ["teacher_logit", "teacher_gap"])
+        values, _ = matrix(_scores(scale), ["teacher_logit", "teacher_gap"])
         np.testing.assert_allclose(values, [[0.2, -0.6], [0.5, 0.0]], atol=1e-6)
 
 
 def test_a_source_that_is_not_there_is_not_known() -> None:
-    evidence = Evidence(from_ledger(pa.table(ROWS)), None, None, "probability")
+    scores = CandidateScores(from_ledger(pa.table(ROWS)), None, None, "probability")
     for signal in NEEDS_RETRIEVER - {"positive_similarity", "retriever_rank"} | NEEDS_BM25:
-        assert not SIGNALS[signal](evidence).valid.any()
+        assert not SIGNALS[signal](scores).valid.any()
 
 
 def test_every_signal_is_on_the_ladder_once() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,10 +165,10 @@ def test_a_calibration_counts_from_a_hundred_labelled_pairs_on(tmp_path: Path, c
     own = calibration.load("default")
     file = tmp_path / "calibration.json"
     recipe = {"decide": {"calibration": str(file)}}
-    replace(own, labels={**own.labels, "pairs": 99}).save(file)
+    own.model_copy(update={"labels": {**own.labels, "pairs": 99}}).save(file)
     few = next(finding for finding in fg.check(recipe) if finding.code == "FG008")
     assert few.said.startswith("99 labelled pairs in calibration.json")
-    replace(own, labels={**own.labels, "pairs": 100}).save(file)
+    own.model_copy(update={"labels": {**own.labels, "pairs": 100}}).save(file)
     assert "FG008" not in codes(recipe)
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from foolsgold.calibration.rates import CONFIDENCE
 from foolsgold.label.estimate import TARGET, estimate
+from foolsgold.stats import CONFIDENCE
 
 
 def _upper(relevant: int, labels: int) -> float:

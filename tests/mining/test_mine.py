@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from calibration.judges import calibration, model
+from calibration.made import calibration, model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toy import TableTeacher, collection, run_file

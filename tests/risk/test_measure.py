@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +72,7 @@ def test_a_calibrated_judge_estimates_every_negative_filtered_or_not() -> None:
             return table["teacher_score"].to_numpy() / np.float32(2)
 
     one_positive = _collection({"q": {"a": 1}, "r": {"b": 1}})
-    found = measure(one_positive, RECIPE, depth=10, judge=Judge(), teacher=TableTeacher(TEACHER))
+    found = measure(one_positive, RECIPE, depth=10, calibration=Judge(), teacher=TableTeacher(TEACHER))
     assert found.ways == ("estimated",)
     by_name = {(row.method.name, row.filtered): row.tally for row in found.rows if row.tally}
     for (name, filtered), counts in by_name.items():
@@ -86,7 +85,7 @@ def test_a_calibrated_judge_estimates_every_negative_filtered_or_not() -> None:
 
 def test_a_judge_without_a_teacher_is_refused() -> None:
     with pytest.raises(RecipeError, match="has no teacher"):
-        measure(_collection(), RECIPE.with_values({"teacher": None}), depth=10, judge=object())  # type: ignore[arg-type]
+        measure(_collection(), RECIPE.with_values({"teacher": None}), depth=10, calibration=object())  # type: ignore[arg-type]
 
 
 def test_without_a_teacher_nothing_is_filtered_and_that_is_said() -> None:
@@ -135,8 +134,8 @@ def test_plots_are_written_as_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 
 def test_a_calibration_of_another_teacher_is_refused_before_anything_is_mined() -> None:
-    other = replace(load("default"), name="mine.json")  # the default alone takes any teacher
+    other = load("default").model_copy(update={"name": "mine.json"})  # the default alone takes any teacher
     teacher = TableTeacher(TEACHER)
     with pytest.raises(RecipeError, match=r"calibration mine.json was made for the teacher .*, not for TableTeacher"):
-        measure(_collection(), RECIPE, depth=10, judge=other, teacher=teacher)
+        measure(_collection(), RECIPE, depth=10, calibration=other, teacher=teacher)
     assert teacher.read == []

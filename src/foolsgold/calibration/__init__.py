@@ -1,5 +1,8 @@
-"""How probable it is that a candidate is relevant, learnt from labels: thresholds that are set on evidence."""
+"""Fits the probability that a candidate is relevant to labels, so that thresholds rest on evidence.
 
-from foolsgold.calibration.judge import Calibration, Judge, Model, load
+What applies it in a run is in `foolsgold.teachers.calibrated`.
+"""
 
-__all__ = ["Calibration", "Judge", "Model", "load"]
+from foolsgold.teachers.calibrated import Calibration, Model, load
+
+__all__ = ["Calibration", "Model", "load"]

@@ -16,7 +16,6 @@ import numpy as np
 from foolsgold.calibration import Calibration
 from foolsgold.calibration.fit import Labelled, fit
 from foolsgold.calibration.labels import Label, read_labels
-from foolsgold.calibration.signals import Evidence
 from foolsgold.collection import Collection, load_collection
 from foolsgold.collection.lines import Problems
 from foolsgold.errors import CollectionError, RecipeError
@@ -32,8 +31,10 @@ from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe
 from foolsgold.records import BoolArray, Column, IntArray, Pool, pair_keys
 from foolsgold.sources.build import build_sources
+from foolsgold.teachers.calibrated import MadeBy
 from foolsgold.teachers.plain import PlainTeacher
 from foolsgold.teachers.protocol import Teacher
+from foolsgold.teachers.signals import CandidateScores
 
 log = logging.getLogger(__name__)
 
@@ -227,13 +228,16 @@ def score_pairs(
     first = {kind: next((n for n in sources if recipe.sources[n].kind == kind), None) for kind in ("dense", "bm25")}
     about, retriever = signal.describe(), first["dense"]
     assert about is not None
-    made_by = ("model", "fingerprint")
+
+    def made_by(described: Mapping[str, str]) -> MadeBy:
+        return {"model": described["model"], "fingerprint": described["fingerprint"]}
+
     return Labelled(
-        Evidence(_columns(run, pairs.query, pairs.doc), retriever, first["bm25"], recipe.teacher.scale),
+        CandidateScores(_columns(run, pairs.query, pairs.doc), retriever, first["bm25"], recipe.teacher.scale),
         pairs.relevant,
         pairs.query,
-        {key: about[key] for key in made_by},
-        None if retriever is None else {key: sources[retriever].describe()[key] for key in made_by},
+        made_by(about),
+        None if retriever is None else made_by(sources[retriever].describe()),
         pairs.notes,
     )
 

@@ -1,52 +1,52 @@
-"""Fits the models of a calibration to labelled pairs, and says by cross-validation what they are worth."""
+"""Fits the models of a calibration to labelled pairs, and measures by cross-validation how good they are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from foolsgold.calibration.judge import Calibration, Model
-from foolsgold.calibration.logistic import DoubleArray, Logistic, folds_by_query, out_of_fold
-from foolsgold.calibration.rates import Curve, TeacherCurve, auc, auc_interval
-from foolsgold.calibration.signals import LADDER, NEEDS_BM25, NEEDS_RETRIEVER, Evidence, matrix
-from foolsgold.records import BoolArray, IntArray
+from foolsgold.calibration.logistic import fit_logistic, folds_by_query, out_of_fold
+from foolsgold.records import BoolArray, DoubleArray, IntArray, LongArray
+from foolsgold.teachers.calibrated import Calibration, MadeBy, Model
+from foolsgold.teachers.curves import Curve, TeacherCurve
+from foolsgold.teachers.signals import LADDER, NEEDS_BM25, NEEDS_RETRIEVER, CandidateScores, matrix
 
 
 @dataclass(frozen=True)
 class Labelled:
     """n labelled pairs, scored.
 
-    evidence: what is known of them; relevant: bool (n); query: int32 (n), the query of each.
-    teacher, retriever: model and fingerprint of what scored them; notes: what was left out of the labels.
+    scores: their scores and ranks; relevant: bool (n); query: int32 (n), the query of each.
+    teacher, retriever: what scored them; notes: what was left out of the labels.
     """
 
-    evidence: Evidence
+    scores: CandidateScores
     relevant: BoolArray
     query: IntArray
-    teacher: Mapping[str, str]
-    retriever: Mapping[str, str] | None
+    teacher: MadeBy
+    retriever: MadeBy | None
     notes: tuple[str, ...] = ()
 
     @property
     def teacher_scores(self) -> DoubleArray:
         """float64 (n), on the declared scale."""
-        return self.evidence.columns["teacher_score"].values.astype(np.float64)
+        return self.scores.columns["teacher_score"].values.astype(np.float64)
 
 
 def fit(
     labelled: Labelled, name: str, target: float, seed: int, ladder: Sequence[tuple[str, ...]] = LADDER
 ) -> Calibration:
-    """All that the labels say: of the teacher alone, of the models, and of the threshold that keeps the target."""
+    """The teacher alone, the models, and the threshold that keeps the target."""
     models, _ = fit_models(labelled, seed, ladder)
     scores, relevant, query = labelled.teacher_scores, labelled.relevant, labelled.query
     return Calibration(
         name=name,
         teacher=labelled.teacher,
         retriever=labelled.retriever,
-        sources={"retriever": labelled.evidence.retriever, "bm25": labelled.evidence.bm25},
-        scale=labelled.evidence.scale,
+        sources={"retriever": labelled.scores.retriever, "bm25": labelled.scores.bm25},
+        scale=labelled.scores.scale,
         labels={"pairs": len(query), "relevant": int(relevant.sum()), "queries": len(np.unique(query))},
         teacher_auc=auc(scores, relevant),
         teacher_auc_interval=auc_interval(scores, relevant, query, seed),
@@ -64,7 +64,7 @@ def fit_models(
 
     Of the rungs of the ladder, each with all before it, a model takes the one whose log loss out of fold is least.
     """
-    has = (labelled.evidence.retriever is not None, labelled.evidence.bm25 is not None)
+    has = (labelled.scores.retriever is not None, labelled.scores.bm25 is not None)
     choices = [
         (retriever, bm25)
         for retriever, bm25 in ((True, True), (True, False), (False, True), (False, False))
@@ -94,7 +94,7 @@ def log_loss(probability: DoubleArray, relevant: BoolArray) -> float:
 def _model(labelled: Labelled, signals: tuple[str, ...], held_out: DoubleArray, seed: int) -> Model:
     return Model(
         signals=signals,
-        logistic=Logistic.fit(_values(labelled, signals), labelled.relevant),
+        **dict(fit_logistic(_values(labelled, signals), labelled.relevant)),
         curve=Curve.of(held_out, labelled.relevant),
         auc=auc(held_out, labelled.relevant),
         auc_interval=auc_interval(held_out, labelled.relevant, labelled.query, seed),
@@ -103,6 +103,34 @@ def _model(labelled: Labelled, signals: tuple[str, ...], held_out: DoubleArray, 
 
 
 def _values(labelled: Labelled, signals: tuple[str, ...]) -> DoubleArray:
-    values, known = matrix(labelled.evidence, signals)
+    values, known = matrix(labelled.scores, signals)
     assert known.all()  # every pair was scored by everything there is
     return values
+
+
+def auc(scores: DoubleArray, relevant: BoolArray) -> float:
+    """How probable it is that a relevant pair scores above another one, ties half: the area under the ROC curve.
+
+    Mann and Whitney 1947; 0.5 where one of the labels is missing.
+    """
+    from scipy.stats import mannwhitneyu  # `import foolsgold` works without loading scipy
+
+    n, k = len(scores), int(relevant.sum())
+    if k in (0, n):
+        return 0.5
+    return float(mannwhitneyu(scores[relevant], scores[~relevant], method="asymptotic").statistic / (k * (n - k)))
+
+
+def auc_interval(scores: DoubleArray, relevant: BoolArray, query: IntArray, seed: int) -> tuple[float, float]:
+    """The 2.5th and 97.5th percentiles of the AUC of resampled queries: pairs of one query are not independent."""
+    samples = [auc(scores[rows], relevant[rows]) for rows in resampled(query, seed, 200)]
+    low, high = np.percentile(samples, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def resampled(query: IntArray, seed: int, n: int) -> list[LongArray]:
+    """The rows of n bootstrap samples of whole queries (Efron and Tibshirani 1993, chapter 8)."""
+    order = np.argsort(query, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(query[order])) + 1)
+    rng = np.random.default_rng(seed)
+    return [np.concatenate([parts[i] for i in rng.integers(0, len(parts), len(parts))]) for _ in range(n)]

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from foolsgold.calibration.judge import Calibration
-from foolsgold.calibration.rates import wilson_upper
 from foolsgold.errors import FoolsgoldError
+from foolsgold.stats import wilson_upper
+from foolsgold.teachers.calibrated import Calibration
 
 _COLOURS = {"precision": "#0072b2", "recall": "#009e73", "false_negative_rate": "#d55e00"}  # Okabe and Ito 2008
 _NAMES = {
@@ -32,7 +32,7 @@ def save_plot(calibration: Calibration, path: Path) -> Path:
         figure = Figure(figsize=(11, 4.2), layout="constrained")
         left, right = figure.subplots(1, 2)
         _teacher(left, calibration)
-        _judge(right, calibration)
+        _combined(right, calibration)
         try:
             figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
         except OSError as error:
@@ -54,7 +54,7 @@ def _teacher(axes: Axes, calibration: Calibration) -> None:
     _finish(axes, calibration.target)
 
 
-def _judge(axes: Axes, calibration: Calibration) -> None:
+def _combined(axes: Axes, calibration: Calibration) -> None:
     model = calibration.models[0]
     curve, choice = model.curve, calibration.choice
     thresholds = np.arange(1, len(curve.labels) + 1) / len(curve.labels)

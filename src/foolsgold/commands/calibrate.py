@@ -145,12 +145,12 @@ def _print(found: Calibration) -> None:
     out.print(f"AUC, the teacher alone:  {found.teacher_auc:.3f}  ({low:.3f}-{high:.3f})")
     best, choice = found.models[0], found.choice
     low, high = best.auc_interval
-    out.print(f"AUC, the combined judge: {best.auc:.3f}  ({low:.3f}-{high:.3f}; {', '.join(best.signals)})\n")
+    out.print(f"AUC, the combined model: {best.auc:.3f}  ({low:.3f}-{high:.3f}; {', '.join(best.signals)})\n")
     told = f"{choice.relevant:,} of {choice.labels:,} pairs below are relevant, upper bound {choice.upper:.1%}"
     if choice.threshold is None:
         out.print(
             f"No threshold keeps false negatives under {found.target:.1%}: at best {told}. Label at least "
-            f"{choice.needed:,} pairs more, of those that the judge holds for negatives."
+            f"{choice.needed:,} more pairs, of those with the lowest probabilities."
         )
     else:
         out.print(
@@ -163,6 +163,6 @@ def _print(found: Calibration) -> None:
                 "tell (`foolsgold label` chooses them), or ask for a lower --max-false-negative-rate."
             )
     if best.auc - found.teacher_auc < _BETTER:
-        out.print("The combined judge is no better than the teacher alone: its signals tell nothing more here.")
+        out.print("The combined model is no better than the teacher alone: its other signals add nothing here.")
     for note in found.notes:
         out.print(note)

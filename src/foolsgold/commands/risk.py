@@ -98,7 +98,7 @@ def risk(
         depth=depth,
         student=student,
         queries=queries,
-        judge=_judge(calibration),
+        calibration=_loaded(calibration),
         progress=progress,
     )
     plots = save_plots(found, to)
@@ -121,7 +121,7 @@ def risk(
     out.print(f"written to {plots[0]} and {plots[1]}")
 
 
-def _judge(calibration: str | None) -> Any:
+def _loaded(calibration: str | None) -> Any:
     if calibration is None:
         return None
     from foolsgold.calibration import load

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
-import numpy.typing as npt
 
-DoubleArray = npt.NDArray[np.float64]
+from foolsgold.records import DoubleArray
 
 RESAMPLES = 10_000
-_EXACT = RESAMPLES.bit_length() - 1  # of so few differences all signs are no more than RESAMPLES
+_EXACT = RESAMPLES.bit_length() - 1  # all signs of so few differences are no more than RESAMPLES
 _ROUNDING = 1e-12  # of what is summed: sums of the same numbers in another order are equal
 _NUMBERS_AT_ONCE = 4_000_000
 
@@ -19,10 +16,12 @@ def p_value(differences: DoubleArray, seed: int) -> float:
     """Two-sided, of Fisher's randomisation test: how often random signs take the mean as far from 0 as it is.
 
     Smucker, Allan, Carterette, CIKM 2007, section 3: if the two models are the same, which of them scored what is a
-    coin's toss for each query. Exact for up to 13 differences that are not 0, else of 10,000 draws, where the
-    differences as they are count as one more (Davison and Hinkley 1997, section 4.2), so that it is never 0.
+    coin toss for each query. Exact for up to 13 differences that are not 0, else of 10,000 draws, where the differences
+    as they are count as one more (Davison and Hinkley 1997, section 4.2), so that it is never 0.
 
-    differences: float64 (n), one a query.
+    Not scipy's permutation_test: for 3,000 queries that takes 1 to 4 seconds and 200 MB per measure, this 0.3 seconds.
+
+    differences: float64 (n), one per query.
     """
     found = differences[differences != 0]  # a sign changes nothing of 0
     n = len(found)
@@ -32,8 +31,9 @@ def p_value(differences: DoubleArray, seed: int) -> float:
         return float((np.abs(signs @ found) >= bar).mean())
     rng = np.random.default_rng(seed)
     beyond = 1
-    for size in _pieces(n):
-        signs = 1 - 2 * rng.integers(0, 2, (size, n), dtype=np.int8)
+    batch = max(1, _NUMBERS_AT_ONCE // n)
+    for start in range(0, RESAMPLES, batch):
+        signs = 1 - 2 * rng.integers(0, 2, (min(batch, RESAMPLES - start), n), dtype=np.int8)
         beyond += int((np.abs(signs @ found) >= bar).sum())
     return beyond / (RESAMPLES + 1)
 
@@ -41,17 +41,18 @@ def p_value(differences: DoubleArray, seed: int) -> float:
 def interval(differences: DoubleArray, seed: int) -> tuple[float, float]:
     """The 2.5th and 97.5th percentiles of the mean over queries drawn with replacement (Efron, Tibshirani 1993, 13.3).
 
-    differences: float64 (n), one a query, n at least 1.
+    differences: float64 (n), one per query, n at least 1.
     """
-    rng = np.random.default_rng(seed)
-    n = len(differences)
-    means = np.concatenate([differences[rng.integers(0, n, (size, n))].mean(axis=1) for size in _pieces(n)])
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(low), float(high)
+    from scipy.stats import bootstrap  # takes a while to import
 
-
-def _pieces(n: int) -> Iterator[int]:
-    """How many of the resamples of n numbers to make at once."""
-    most = max(1, _NUMBERS_AT_ONCE // n)
-    for start in range(0, RESAMPLES, most):
-        yield min(most, RESAMPLES - start)
+    if len(differences) == 1:  # which scipy refuses
+        return float(differences[0]), float(differences[0])
+    found = bootstrap(
+        (differences,),
+        np.mean,
+        method="percentile",
+        n_resamples=RESAMPLES,
+        batch=max(1, _NUMBERS_AT_ONCE // len(differences)),
+        random_state=np.random.default_rng(seed),
+    ).confidence_interval
+    return float(found.low), float(found.high)

@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foolsgold.calibration import load as load_calibration
-from foolsgold.calibration.judge import DEFAULT
 from foolsgold.calibration.labels import read_labels
-from foolsgold.calibration.rates import wilson_upper
 from foolsgold.errors import CollectionError, RecipeError
 from foolsgold.findings.finding import Unknown
 from foolsgold.findings.subject import Subject
 from foolsgold.mined.mined_set import MinedSet
+from foolsgold.stats import wilson_upper
+from foolsgold.teachers.calibrated import DEFAULT
+from foolsgold.teachers.calibrated import load as load_calibration
 
 ENOUGH = 100  # labelled pairs
 FILE = "labels.jsonl"  # where `foolsgold label` keeps the answers about a set

@@ -54,7 +54,7 @@ class Run:
             self.recipe.decide.model_dump(),
             signal.positives.values,
             has_teacher=signal.describe() is not None,
-            calibrated=None if signal.judge is None else signal.judge.threshold,
+            calibrated=None if signal.calibration is None else signal.calibration.threshold,
         )
 
     @property

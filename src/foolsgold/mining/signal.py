@@ -9,8 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from foolsgold.calibration import Judge
-from foolsgold.calibration import load as load_calibration
 from foolsgold.collection import Collection
 from foolsgold.errors import RecipeError
 from foolsgold.progress import Progress
@@ -19,6 +17,8 @@ from foolsgold.records import Column, FloatArray, IntArray, Scale
 from foolsgold.sources.protocol import Source
 from foolsgold.stores.scores import ScoreStore
 from foolsgold.teachers.cached import CachedTeacher, Within
+from foolsgold.teachers.calibrated import AppliedCalibration
+from foolsgold.teachers.calibrated import load as load_calibration
 from foolsgold.teachers.protocol import Teacher
 from foolsgold.teachers.scale import check_scale, to_scale
 
@@ -45,8 +45,8 @@ class Signal(Protocol):
         ...
 
     @property
-    def judge(self) -> Judge | None:
-        """What makes a calibrated probability of a score, if the recipe names it."""
+    def calibration(self) -> AppliedCalibration | None:
+        """What turns a score into a calibrated probability, if the recipe names it."""
         ...
 
     def describe(self) -> dict[str, Any] | None:
@@ -78,7 +78,7 @@ def build_signal(
         teacher = own_teacher or load_teacher(recipe.teacher, recipe.retriever)
         check_scale(teacher.scale, recipe.teacher.scale, recipe.teacher.model)
         signal = TeacherSignal(teacher, recipe.teacher.scale, recipe.teacher.model, collection, cache, progress)
-        signal.judge = _judge(recipe, signal.describe(), sources)
+        signal.calibration = _calibration(recipe, signal.describe(), sources)
         return signal
     if not recipe.decide.compares:
         return NoSignal(len(collection.positive_rows))
@@ -95,15 +95,17 @@ def build_signal(
     return SourceSignal(sources[able[0]], collection)
 
 
-def _judge(recipe: Recipe, teacher: Mapping[str, Any], sources: Mapping[str, Source]) -> Judge | None:
-    """The recipe's calibration at work with its teacher and its sources, the first of each kind."""
+def _calibration(
+    recipe: Recipe, teacher: Mapping[str, Any], sources: Mapping[str, Source]
+) -> AppliedCalibration | None:
+    """The recipe's calibration, applied to its teacher and the first of its sources of each kind."""
     if recipe.decide.calibration is None:
         return None
-    calibrated = load_calibration(recipe.decide.calibration)
+    loaded = load_calibration(recipe.decide.calibration)
     retriever, bm25 = (
         next((name for name in sources if recipe.sources[name].kind == kind), None) for kind in ("dense", "bm25")
     )
-    judge = calibrated.judge(
+    applied = loaded.apply(
         teacher=teacher,
         scale=teacher["scale"],
         retriever=retriever,
@@ -112,8 +114,8 @@ def _judge(recipe: Recipe, teacher: Mapping[str, Any], sources: Mapping[str, Sou
     )
     if retriever is not None:
         about = sources[retriever].describe()
-        calibrated.check_retriever(about["model"], about["fingerprint"])
-    return judge
+        loaded.check_retriever(about["model"], about["fingerprint"])
+    return applied
 
 
 class TeacherSignal:
@@ -132,7 +134,7 @@ class TeacherSignal:
         self._name = name
         self._collection = collection
         self._progress = progress
-        self.judge: Judge | None = None
+        self.calibration: AppliedCalibration | None = None
 
     @cached_property
     def positives(self) -> Column:
@@ -158,7 +160,7 @@ class TeacherSignal:
     def describe(self) -> dict[str, Any]:
         """Name, fingerprint, and the scale of every teacher score in the set; what judged by them."""
         about = {"model": self._name, "fingerprint": self._teacher.fingerprint, "scale": self._scale}
-        return about if self.judge is None else {**about, "judge": self.judge.describe()}
+        return about if self.calibration is None else {**about, "judge": self.calibration.describe()}
 
     def calls(self) -> dict[str, int]:
         """Pairs read by the model, and scores found in the store."""
@@ -169,7 +171,7 @@ class SourceSignal:
     """A source's own scores, for margins without a teacher. They cost little, so every candidate has one."""
 
     lazy = False
-    judge = None
+    calibration = None
 
     def __init__(self, source: Source, collection: Collection) -> None:
         self._source = source
@@ -199,7 +201,7 @@ class NoSignal:
     """Nothing to tell by: every candidate passes, and the run warns of it."""
 
     lazy = False
-    judge = None
+    calibration = None
 
     def __init__(self, n_positives: int) -> None:
         self._n_positives = n_positives

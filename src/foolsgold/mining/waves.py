@@ -49,7 +49,7 @@ def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
     orders = orders_of(run, candidates, units)
     judgeable = ~candidates.excluded.valid
     known = comparisons(run, pairs, candidates.unit, units, candidates.cosine)
-    positive, judge = known["positive_score"], run.signal.judge
+    positive, calibration = known["positive_score"], run.signal.calibration
     judged = Column.unknown(len(candidates))
     score = Column.unknown(len(candidates))
     opinion = Column.unknown(len(candidates))
@@ -65,11 +65,11 @@ def decide_in_waves(run: Run, candidates: Candidates, units: Units) -> Outcome:
             stage = "score candidates" if exhaustive else f"score wave {wave}"
             score.values[wanted] = run.signal.score(pairs.query[wanted], pairs.doc[wanted], stage)
             score.valid[wanted] = True
-            if judge is not None:
+            if calibration is not None:
                 rows = {"teacher_score": score} | known
-                found = judge.probability({name: column.take(wanted) for name, column in rows.items()})
+                found = calibration.probability({name: column.take(wanted) for name, column in rows.items()})
                 judged.values[wanted], judged.valid[wanted] = found.values, found.valid
-        verdicts = decide.decide(score, positive, run.limits, probability=judged if judge is not None else None)
+        verdicts = decide.decide(score, positive, run.limits, probability=judged if calibration is not None else None)
         verdicts = decide.judge_ambiguous(verdicts, opinion)
         unscored = verdicts.zone == Zone.UNSCORED
         unknown = unscored | (unasked & (verdicts.zone == Zone.AMBIGUOUS))

@@ -3,11 +3,11 @@
 from foolsgold.risk.measure import Curve, Risk, Row, measure
 from foolsgold.risk.share import Share
 from foolsgold.risk.tally import Tally, tally
-from foolsgold.risk.truth import Judge, Truth, by_estimate, by_hiding, by_judgements
+from foolsgold.risk.truth import Probabilities, Truth, by_estimate, by_hiding, by_judgements
 
 __all__ = [
     "Curve",
-    "Judge",
+    "Probabilities",
     "Risk",
     "Row",
     "Share",

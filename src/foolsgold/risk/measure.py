@@ -23,14 +23,14 @@ from foolsgold.progress import SILENT, Advance, Progress
 from foolsgold.recipe import Recipe
 from foolsgold.risk.methods import Method, methods
 from foolsgold.risk.tally import Band, Tally, by_rank, tally
-from foolsgold.risk.truth import Judge, Truth, Way, by_estimate, by_hiding, by_judgements
+from foolsgold.risk.truth import Probabilities, Truth, Way, by_estimate, by_hiding, by_judgements
 
 log = logging.getLogger(__name__)
 
 _NEEDED = {
     "hidden": "a second positive for some queries",
     "judged": "judgements of passages that are not relevant (grades below relevant_from)",
-    "estimated": "a calibrated judge (--calibration FILE)",
+    "estimated": "a calibration (--calibration FILE)",
 }
 _HIGHEST = 3.4e38  # no logit, and no cosine, is above this
 
@@ -111,7 +111,7 @@ def measure(
     depth: int = 50,
     student: str | None = None,
     queries: int | None = None,
-    judge: Judge | None = None,
+    calibration: Probabilities | None = None,
     teacher: Any = None,
     progress: Progress = SILENT,
     cache: str | Path | None = None,
@@ -124,14 +124,14 @@ def measure(
         depth: candidates of each method, 50 as in the ranges usually reported.
         student: the model being trained, for the method `self`.
         queries: measure on the first so many queries that can tell anything.
-        judge: estimates from the teacher's scores, on the whole collection; the negatives of every method are then read
-            by the teacher, filtered or not.
+        calibration: estimates from the teacher's scores, on the whole collection; the teacher then reads the negatives
+            of every method, filtered or not.
         teacher: an object with `score(pairs)` and `scale` in place of the recipe's.
         progress, cache: as `mine` takes them.
 
     Raises:
         CollectionError: nothing in the data tells a false negative from a true one.
-        RecipeError: a depth below the budget; a judge, but no teacher.
+        RecipeError: a depth below the budget; a calibration, but no teacher.
         FoolsgoldError: what `mine` raises.
     """
     recipe = recipe or Recipe()
@@ -140,14 +140,12 @@ def measure(
     if collection is None and recipe.collection is None:
         raise CollectionError("no collection: give one, or a recipe with a `collection` section")
     has_teacher = teacher is not None or recipe.teacher is not None
-    if judge is not None and not has_teacher:
-        raise RecipeError(
-            "a calibrated judge estimates from a teacher's scores, and the recipe has no teacher; name it"
-        )
-    if isinstance(judge, Calibration):
-        _check_judge(judge, recipe, teacher, cache)
+    if calibration is not None and not has_teacher:
+        raise RecipeError("a calibration estimates from a teacher's scores, and the recipe has no teacher; name it")
+    if isinstance(calibration, Calibration):
+        _check_calibration(calibration, recipe, teacher, cache)
     loaded = load_collection(recipe.collection if collection is None else collection, progress=progress)
-    truths, notes = _truths(loaded, recipe, queries, judge)
+    truths, notes = _truths(loaded, recipe, queries, calibration)
     if not has_teacher:
         notes.append("the recipe has no teacher: no row has a filter")
     plan = [
@@ -180,14 +178,16 @@ def measure(
 
 
 def _truths(
-    collection: Collection, recipe: Recipe, queries: int | None, judge: Judge | None
+    collection: Collection, recipe: Recipe, queries: int | None, calibration: Probabilities | None
 ) -> tuple[list[Truth], list[str]]:
     """Whatever the data allow, and a note for each way that they do not."""
     scale = recipe.teacher.scale if recipe.teacher else "probability"
     found: dict[Way, Truth | None] = {
         "hidden": by_hiding(collection, seed=recipe.seed, queries=queries),
         "judged": by_judgements(collection, queries=queries),
-        "estimated": None if judge is None else by_estimate(collection, judge, scale=scale, queries=queries),
+        "estimated": None
+        if calibration is None
+        else by_estimate(collection, calibration, scale=scale, queries=queries),
     }
     truths = [truth for truth in found.values() if truth is not None]
     if not truths:
@@ -199,7 +199,7 @@ def _truths(
     return truths, [f"{collection.name}: {note}" for note in collection.notes] + notes
 
 
-def _check_judge(judge: Calibration, recipe: Recipe, own_teacher: Any, cache: str | Path | None) -> None:
+def _check_calibration(calibration: Calibration, recipe: Recipe, own_teacher: Any, cache: str | Path | None) -> None:
     """Before anything is mined: was it calibrated with this teacher and this retriever?"""
     from foolsgold.stores.encoders import described_encoder  # onnxruntime takes a while to import
     from foolsgold.teachers.load import load_teacher
@@ -207,13 +207,13 @@ def _check_judge(judge: Calibration, recipe: Recipe, own_teacher: Any, cache: st
 
     if own_teacher is not None:
         teacher: Any = PlainTeacher(own_teacher)
-        judge.check_teacher(teacher.name, teacher.fingerprint, teacher.scale)
+        calibration.check_teacher(teacher.name, teacher.fingerprint, teacher.scale)
     elif recipe.teacher is not None:
         teacher = load_teacher(recipe.teacher, recipe.retriever)
-        judge.check_teacher(recipe.teacher.model, teacher.fingerprint, recipe.teacher.scale)
-    if recipe.retriever is not None and judge.sources["retriever"] is not None:
+        calibration.check_teacher(recipe.teacher.model, teacher.fingerprint, recipe.teacher.scale)
+    if recipe.retriever is not None and calibration.sources["retriever"] is not None:
         store = cache_folder(cache)
-        judge.check_retriever(recipe.retriever.model, described_encoder(recipe.retriever, store).fingerprint)
+        calibration.check_retriever(recipe.retriever.model, described_encoder(recipe.retriever, store).fingerprint)
 
 
 def _unfiltered(recipe: Recipe) -> Recipe:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from foolsgold.calibration.wilson import wilson
+from foolsgold.stats import wilson
 
 _Z = NormalDist().inv_cdf(0.975)  # intervals are of 95 %
 FEW = 20  # below this the interval is wider than 40 points at a half: no figure to act on
@@ -28,7 +28,7 @@ class Share:
         """Wilson's score interval of 95 %.
 
         For a sum of probabilities it covers the draw alone, and generously: a sum of unequal Bernoulli variables varies
-        less than a binomial of the same mean. That the probabilities are right is the judge's to show.
+        less than a binomial of the same mean. Whether the probabilities are right it does not show.
         """
         return wilson(self.count, self.of, _Z)
 

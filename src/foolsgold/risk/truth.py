@@ -37,8 +37,8 @@ class Truth:
     every_candidate: bool
 
 
-class Judge(Protocol):
-    """A calibrated judge, such as `foolsgold.calibration.load` gives."""
+class Probabilities(Protocol):
+    """What gives calibrated probabilities, such as the calibration that `foolsgold.calibration.load` returns."""
 
     def probability(self, table: pa.Table, scale: Scale) -> FloatArray:
         """float32 (n): how probable it is that each of n ledger rows, with teacher scores on `scale`, is relevant."""
@@ -80,9 +80,9 @@ def by_judgements(collection: Collection, *, queries: int | None = None) -> Trut
 
 
 def by_estimate(
-    collection: Collection, judge: Judge, *, scale: Scale = "probability", queries: int | None = None
+    collection: Collection, calibration: Probabilities, *, scale: Scale = "probability", queries: int | None = None
 ) -> Truth:
-    """The collection as it is, and a calibrated judge's probability for each candidate that a teacher has scored.
+    """The collection as it is, and the calibrated probability for each candidate that a teacher has scored.
 
     scale: the one that the teacher's scores are declared on.
     """
@@ -93,7 +93,7 @@ def by_estimate(
     def relevance(rows: pa.Table) -> Column:
         scored = np.asarray(rows["teacher_score"].is_valid())
         probability = np.zeros(len(rows), dtype=np.float32)
-        probability[scored] = judge.probability(rows.filter(pa.array(scored)), scale)
+        probability[scored] = calibration.probability(rows.filter(pa.array(scored)), scale)
         return Column(probability, scored)
 
     return Truth("estimated", collection, relevance, every_candidate=False)

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from foolsgold.calibration import Calibration, Model
-from foolsgold.calibration.logistic import Logistic
-from foolsgold.calibration.rates import Curve, TeacherCurve
+from foolsgold.teachers.curves import Curve, TeacherCurve
 
 
 def model(signals: tuple[str, ...], coefficients: list[float], safe_to: float = 0.3) -> Model:
@@ -17,7 +16,10 @@ def model(signals: tuple[str, ...], coefficients: list[float], safe_to: float = 
     n = len(signals)
     return Model(
         signals=signals,
-        logistic=Logistic(np.zeros(n), np.ones(n), np.array(coefficients), 0.0),
+        mean=np.zeros(n),
+        scale=np.ones(n),
+        coefficients=np.array(coefficients),
+        intercept=0.0,
         curve=Curve.of(probability, probability > safe_to),
         auc=1.0,
         auc_interval=(1.0, 1.0),

@@ -1,10 +1,9 @@
-"""What a candidate's row in the ledger says of its relevance, as numbers for a logistic model.
+"""The signals of a calibration: numbers from a candidate's row in the ledger that tell how relevant it is.
 
 Signals that compare the candidate with the query's positive mean the same for easy and hard queries. `LADDER` is the
-order in which they are tried: those that held on every collection they were tried on come first, and those that have
-to be learnt anew for each come last. BM25 is one of these: on trecdl21 a candidate with more of the query's words than
-the positive is *less* often relevant (its other scores come from the words), on cran more often
-(benchmarks/calibration.py).
+order in which they are tried: those that helped on every collection come first, those that differ from collection to
+collection last. BM25 differs: on trecdl21 a candidate with more of the query's words than the positive is *less* often
+relevant (its other scores come from the words), on cran more often (benchmarks/calibration.py).
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from foolsgold.calibration.logistic import DoubleArray
 from foolsgold.errors import MinedSetError
-from foolsgold.records import BoolArray, Column, Scale
+from foolsgold.records import BoolArray, Column, DoubleArray, Scale
 from foolsgold.teachers.scale import to_scale
 
 Columns = Mapping[str, Column]
@@ -26,10 +24,10 @@ Columns = Mapping[str, Column]
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """The columns of the ledger that speak of relevance.
+class CandidateScores:
+    """The scores, gaps and ranks of n candidates, and what they mean.
 
-    retriever, bm25: the names of the sources whose scores are meant, None where there is none of that kind;
+    columns: of the ledger; retriever, bm25: the names of the dense and the BM25 source, None without one;
     scale: the one that teacher scores are declared on.
     """
 
@@ -54,14 +52,14 @@ class Evidence:
         return Column(to_scale(values, self.scale, want), column.valid)
 
 
-def _teacher_gap(evidence: Evidence) -> Column:
-    own, positive = evidence.logit("teacher_score"), evidence.logit("positive_score")
+def _teacher_gap(scores: CandidateScores) -> Column:
+    own, positive = scores.logit("teacher_score"), scores.logit("positive_score")
     return Column(own.values.astype(np.float64) - positive.values, own.valid & positive.valid)
 
 
-def _bm25_contrast(evidence: Evidence) -> Column:
+def _bm25_contrast(scores: CandidateScores) -> Column:
     """(own - positive's) / (own + positive's): from -1 to 1 whatever the query's length; 0 where both are 0."""
-    own, gap = evidence.of(evidence.bm25, "score"), evidence.of(evidence.bm25, "gap")
+    own, gap = scores.of(scores.bm25, "score"), scores.of(scores.bm25, "gap")
     both = 2 * own.values.astype(np.float64) - gap.values
     contrast = np.divide(gap.values, both, out=np.zeros(len(own)), where=both > 0)
     return Column(np.clip(contrast, -1.0, 1.0), own.valid & gap.valid)
@@ -76,15 +74,15 @@ def _reciprocal(rank: Column) -> Column:
     return Column.known(np.where(rank.valid, 1.0 / (61.0 + rank.values), 0.0))
 
 
-SIGNALS: dict[str, Callable[[Evidence], Column]] = {
+SIGNALS: dict[str, Callable[[CandidateScores], Column]] = {
     "teacher_gap": _teacher_gap,
-    "positive_similarity": lambda e: e.columns.get("positive_similarity", Column.unknown(len(e))),
+    "positive_similarity": lambda s: s.columns.get("positive_similarity", Column.unknown(len(s))),
     "bm25_contrast": _bm25_contrast,
-    "teacher_logit": lambda e: e.logit("teacher_score"),
-    "retriever_score": lambda e: e.of(e.retriever, "score"),
-    "retriever_gap": lambda e: e.of(e.retriever, "gap"),
-    "retriever_rank": lambda e: _reciprocal(e.of(e.retriever, "rank")),
-    "bm25_score": lambda e: _logged(e.of(e.bm25, "score")),
+    "teacher_logit": lambda s: s.logit("teacher_score"),
+    "retriever_score": lambda s: s.of(s.retriever, "score"),
+    "retriever_gap": lambda s: s.of(s.retriever, "gap"),
+    "retriever_rank": lambda s: _reciprocal(s.of(s.retriever, "rank")),
+    "bm25_score": lambda s: _logged(s.of(s.bm25, "score")),
 }
 LADDER = (
     ("teacher_logit", "teacher_gap"),
@@ -96,9 +94,9 @@ NEEDS_RETRIEVER = frozenset({"positive_similarity", "retriever_score", "retrieve
 NEEDS_BM25 = frozenset({"bm25_contrast", "bm25_score"})
 
 
-def matrix(evidence: Evidence, signals: Iterable[str]) -> tuple[DoubleArray, BoolArray]:
+def matrix(scores: CandidateScores, signals: Iterable[str]) -> tuple[DoubleArray, BoolArray]:
     """float64 (n, n_signals), and bool (n): whether all of them are known."""
-    columns = [SIGNALS[name](evidence) for name in signals]
+    columns = [SIGNALS[name](scores) for name in signals]
     values = np.column_stack([column.values.astype(np.float64) for column in columns])
     return values, np.logical_and.reduce([column.valid for column in columns])
 
@@ -111,7 +109,7 @@ def from_ledger(table: pa.Table) -> dict[str, Column]:
     """
     for name in ("teacher_score", "positive_score"):
         if name not in table.column_names:
-            raise MinedSetError(f"a judge reads the rows of a ledger, and these have no column {name}")
+            raise MinedSetError(f"a calibration reads the rows of a ledger, and these have no column {name}")
     return {
         name: _column(table[name])
         for name in table.column_names

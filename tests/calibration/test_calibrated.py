@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from calibration.judges import calibration, model
+from calibration.made import calibration, model
 
 from foolsgold.calibration import Calibration, load
 from foolsgold.errors import MinedSetError, RecipeError
@@ -32,7 +32,7 @@ def _judge(found: Calibration, **changes: Any) -> Any:
     asked: dict[str, Any] = {
         "teacher": TEACHER, "scale": "probability", "retriever": "dense", "bm25": "bm25", "target": 0.02,
     }  # fmt: skip
-    return found.judge(**(asked | changes))
+    return found.apply(**(asked | changes))
 
 
 def test_a_row_is_judged_by_the_fullest_model_that_it_has_the_signals_for() -> None:
@@ -109,7 +109,7 @@ def test_another_retriever_is_refused() -> None:
 
 def test_a_target_that_no_threshold_keeps_says_how_many_labels_are_missing() -> None:
     few = model(("teacher_gap",), [1.0])
-    with pytest.raises(RecipeError, match=r"0 relevant of 1000, upper bound 0.0027\); label at least 351 pairs more"):
+    with pytest.raises(RecipeError, match=r"0 relevant of 1000, upper bound 0.0027\); label at least 351 more pairs"):
         # 0 of n is within 0.002 from n = z^2 (1 / 0.002 - 1) = 1350.1 on
         _judge(calibration(few), target=0.002)
 
@@ -140,7 +140,7 @@ def test_the_default_holds_a_candidate_like_the_positive_for_relevant_and_anothe
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{}", "not a calibration \\(KeyError: 'format'\\)"),
+        ("{}", "not a calibration \\(teacher: Field required\\)"),
         ("[1]", "not a calibration"),
         ("{", "not a calibration"),
         (json.dumps({"format": 2}), "format 2, and this version reads 1"),
@@ -156,7 +156,7 @@ def test_a_file_that_is_none_is_one_sentence(tmp_path: Path, text: str, said: st
 def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
     values = calibration(PLAIN).to_json()
     for change, said in (
-        ({"coefficients": [1.0, 2.0]}, "one finite mean, scale and coefficient a signal"),
+        ({"coefficients": [1.0, 2.0]}, "one finite mean, scale and coefficient per signal"),
         ({"coefficients": [float("nan")]}, "one finite mean"),
         ({"signals": ["teacher_mood"]}, "unknown signals teacher_mood"),
     ):
