@@ -17,9 +17,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from foolsgold.auditing import audit
 from foolsgold.collection import Collection, Texts
-from foolsgold.mined.mined_set import MinedSet, SetWriter
+from foolsgold.mined.mined_set import MinedSet
+from foolsgold.mining.writer import SetWriter
 from foolsgold.recipe import Recipe
+from foolsgold.recipe.manifest import Manifest
 from foolsgold.records import ledger_schema, negatives_schema, positives_schema, queries_schema
 
 SOURCES = ["bm25", "dense"]
@@ -128,21 +131,24 @@ def make_set(out: Path, n_queries: int, n_candidates: int) -> tuple[Path, Collec
         )
     )
     negatives = ledger.filter(ledger["selected"]).select(negatives_schema(SOURCES).names)
-    manifest = {
+    facts = {
+        "version": "", "created": "", "seed": 0, "calls": {}, "notes": [],
         "collection": {
             "name": "made", "split": "train", "digest": collection.digest, "documents": DOCUMENTS,
             "queries": n_queries, "positives": n_queries,
         },
-        "sources": dict.fromkeys(SOURCES),
+        "sources": {source: {} for source in SOURCES},
         "teacher": {"model": "made", "fingerprint": "made", "scale": "probability"},
         "counts": {name: count * n_queries for name, count in counts.items()}
         | {"queries": n_queries, "reasons": {}, "selected_by": dict.fromkeys(SOURCES, 0)},
         "warnings": [],
         "recipe": Recipe().recorded(),
     }  # fmt: skip
+    manifest = Manifest.model_validate(facts)
     with SetWriter(out, SOURCES) as writer:
         writer.add(ledger=ledger, negatives=negatives, queries=queries, positives=positives)
-        return writer.finish(manifest, collection), collection
+        written = writer.write(manifest, collection)
+        return writer.publish(written, audit(written)), collection
 
 
 def complete(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -18,7 +18,8 @@ from toy import TableTeacher, collection, run_file
 
 import foolsgold as fg
 from foolsgold.errors import MinedSetError
-from foolsgold.mined.mined_set import MinedSet, check_conservation
+from foolsgold.mined.mined_set import MinedSet
+from foolsgold.mining.writer import check_conservation
 from foolsgold.records import QUERY_COUNTS
 
 DOCS = {"p1": "one", "p2": "two", "a": "three", "b": "four", "c": "five", "d": "six"}
@@ -134,7 +135,8 @@ def test_a_pair_that_was_never_a_candidate_is_said_to_be_none(tmp_path: Path) ->
 
 def test_a_notebook_shows_tables_with_every_text_escaped(tmp_path: Path) -> None:
     mined = _mine(tmp_path)
-    mined.manifest["collection"]["name"] = "<b>toy</b>"
+    named = mined.manifest.collection.model_copy(update={"name": "<b>toy</b>"})
+    mined.manifest = mined.manifest.model_copy(update={"collection": named})
     table = mined._repr_html_()
     assert "&lt;b&gt;toy&lt;/b&gt;" in table
     assert "<b>" not in table
@@ -289,5 +291,5 @@ def test_a_damaged_table_or_manifest_is_one_sentence_and_never_another_set(tmp_p
     manifest = json.loads((mined.path / "manifest.json").read_text())
     del manifest["sources"]
     (mined.path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(MinedSetError, match=r"manifest.json cannot be read \('sources'\)"):
+    with pytest.raises(MinedSetError, match=r"manifest.json cannot be read \(sources: Field required\)"):
         MinedSet(mined.path)

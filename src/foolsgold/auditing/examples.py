@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foolsgold.auditing.margins import in_unit
+from foolsgold.auditing.subject import Subject
 from foolsgold.collection import Texts
 from foolsgold.errors import FoolsgoldError
-from foolsgold.records import FloatArray, IntArray, Scale
-
-if TYPE_CHECKING:
-    from foolsgold.mined.mined_set import MinedSet
+from foolsgold.records import FloatArray, IntArray
 
 _SUSPICIOUS = 10
 _REJECTED = 8
@@ -96,11 +94,11 @@ class _Leading:
         return [] if self._rows is None else self._rows.to_pylist()
 
 
-def look(mined: MinedSet) -> Evidence:
+def look(mined: Subject) -> Evidence:
     """Read a set's ledger for what is worth seeing."""
     manifest = mined.manifest
-    sources = list(manifest["sources"])
-    scale: Scale | None = manifest["teacher"]["scale"] if manifest["teacher"] else None
+    sources = list(manifest.sources)
+    scale = manifest.teacher.scale if manifest.teacher else None
     suspicious, rejected = _Leading(_SUSPICIOUS), _Leading(_REJECTED)
     limits = mined.limits
     rules = list(limits.flips(np.empty(0))) if scale is not None else []
@@ -170,9 +168,9 @@ def _best_rank(rows: pa.Table, sources: list[str]) -> npt.NDArray[Any]:
 class _Teller:
     """From rows to examples with their texts, which are looked up once for all."""
 
-    def __init__(self, mined: MinedSet, leading: Iterable[_Leading]) -> None:
+    def __init__(self, mined: Subject, leading: Iterable[_Leading]) -> None:
         rows = [row for some in leading for row in some.rows()]
-        self._sources = list(mined.manifest["sources"])
+        self._sources = list(mined.manifest.sources)
         queries = {row["query_id"] for row in rows}
         self._positives: dict[str, list[tuple[str, float | None]]] = {}
         known = mined.positives.filter(pc.is_in(mined.positives["query_id"], pa.array(sorted(queries), pa.string())))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +11,7 @@ import pyarrow.compute as pc
 from foolsgold.collection import Collection, normalise
 from foolsgold.collection.beir import Judgement, read_qrels
 from foolsgold.collection.corpus import BEIR_QUERIES, read_texts
+from foolsgold.recipe import CollectionSpec
 
 _EXAMPLES = 10
 _SUFFIXES = (".tsv", ".txt", ".qrels")
@@ -34,7 +33,7 @@ class Leakage:
     examples: tuple[tuple[str, str], ...]
 
 
-def leakage_of(negatives: pa.Table, collection: Collection, spec: Mapping[str, Any] | None) -> Leakage | None:
+def leakage_of(negatives: pa.Table, collection: Collection, spec: CollectionSpec | None) -> Leakage | None:
     """Look the negatives up in the other splits of a BEIR folder; None for any other collection, or one split.
 
     spec: the recipe's `collection` section.
@@ -42,9 +41,9 @@ def leakage_of(negatives: pa.Table, collection: Collection, spec: Mapping[str, A
     Raises:
         CollectionError: the qrels of another split, or the queries, cannot be read.
     """
-    if spec is None or spec.get("beir") is None:
+    if spec is None or spec.beir is None:
         return None
-    folder = Path(spec["beir"]).expanduser()
+    folder = Path(spec.beir).expanduser()
     others = {
         path.stem: path
         for path in sorted((folder / "qrels").iterdir())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +14,13 @@ from foolsgold.auditing.dip import Modes
 from foolsgold.auditing.gates import Gate, gates
 from foolsgold.auditing.leakage import Leakage, leakage_of
 from foolsgold.auditing.margins import Margins, Scores, in_unit, modes_of
+from foolsgold.auditing.subject import Subject
 from foolsgold.auditing.texts import Lengths, lengths_of, near_duplicate_share
 from foolsgold.collection import Collection
 from foolsgold.errors import FoolsgoldError, MinedSetError
-from foolsgold.recipe import AuditSpec, ExcludeSpec
+from foolsgold.recipe import ExcludeSpec
 from foolsgold.recipe.html import html_table
 from foolsgold.records import Scale
-
-if TYPE_CHECKING:
-    from foolsgold.mined.mined_set import MinedSet
 
 _WORSE = ("warn", "fail")
 
@@ -99,21 +97,21 @@ class Audit:
         )
 
 
-def audit(mined: MinedSet) -> Audit:
+def audit(mined: Subject) -> Audit:
     """Measure a set.
 
     Raises:
         MinedSetError: its tables cannot be read, or do not belong together.
     """
     negatives, queries, manifest = mined.negatives, mined.queries, mined.manifest
-    sources = list(manifest["sources"])
+    sources = list(manifest.sources)
     counts = queries["selected"].to_numpy()
     if counts.sum() != len(negatives):
         raise MinedSetError(
             f"{mined.path}: queries.parquet counts {counts.sum():,} negatives, negatives.parquet has "
             f"{len(negatives):,}; mine the set again"
         )
-    scale: Scale | None = manifest["teacher"]["scale"] if manifest["teacher"] else None
+    scale = manifest.teacher.scale if manifest.teacher else None
     scores = Scores.of(negatives, scale) if scale is not None else None
     margins = Margins.of(scores) if scores else None
     shortfall = queries["shortfall"].to_numpy()
@@ -137,8 +135,7 @@ def audit(mined: MinedSet) -> Audit:
         **_of_positives(queries, scale, mined.limits.on_teacher.get("negative_below")),
         **_of_texts(mined, counts, scale),
     )
-    limits = AuditSpec.model_validate(manifest["recipe"]["audit"])
-    return replace(measured, gates=gates(measured, limits))
+    return replace(measured, gates=gates(measured, manifest.recipe.audit))
 
 
 def _of_positives(queries: pa.Table, scale: Scale | None, threshold: float | None) -> dict[str, Any]:
@@ -154,7 +151,7 @@ def _of_positives(queries: pa.Table, scale: Scale | None, threshold: float | Non
     }
 
 
-def _of_texts(mined: MinedSet, counts: Any, scale: Scale | None) -> dict[str, Any]:
+def _of_texts(mined: Subject, counts: Any, scale: Scale | None) -> dict[str, Any]:
     """What needs the collection, and notes on what could not be had."""
     notes = []
     if scale is None:
@@ -169,9 +166,9 @@ def _of_texts(mined: MinedSet, counts: Any, scale: Scale | None) -> dict[str, An
     except FoolsgoldError as error:
         notes.append(f"lengths, near-duplicates and leakage are not known: {error}")
         return unknown | {"notes": tuple(notes)}
-    documents, exclude = collection.documents, mined.manifest["recipe"]["exclude"]
+    documents = collection.documents
     rows = documents.rows_of(mined.negatives["doc_id"])
-    threshold = exclude["near_duplicate"] or ExcludeSpec.model_fields["near_duplicate"].default
+    threshold = mined.manifest.recipe.exclude.near_duplicate or ExcludeSpec.model_fields["near_duplicate"].default
     leakage, note = _leakage(mined, collection)
     return {
         "lengths": lengths_of(documents, rows, documents.rows_of(mined.positives["doc_id"])),
@@ -181,10 +178,10 @@ def _of_texts(mined: MinedSet, counts: Any, scale: Scale | None) -> dict[str, An
     }
 
 
-def _leakage(mined: MinedSet, collection: Collection) -> tuple[Leakage | None, list[str]]:
+def _leakage(mined: Subject, collection: Collection) -> tuple[Leakage | None, list[str]]:
     """Other splits are looked at in passing: a broken one must not cost the set that was mined."""
     try:
-        leakage = leakage_of(mined.negatives, collection, mined.manifest["recipe"]["collection"])
+        leakage = leakage_of(mined.negatives, collection, mined.manifest.recipe.collection)
     except (FoolsgoldError, OSError) as error:
         return None, [f"leakage is not known: {error}"]
     return leakage, [] if leakage else ["leakage is not known: there are no other splits with qrels to look into"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
@@ -14,15 +13,14 @@ from foolsgold.auditing.composition import BANDS
 from foolsgold.auditing.examples import look
 from foolsgold.auditing.figures import as_png, as_svg
 from foolsgold.auditing.margins import Scores, in_unit
+from foolsgold.auditing.metrics import Audit
 from foolsgold.auditing.page import environment
+from foolsgold.auditing.subject import Subject
 from foolsgold.errors import MinedSetError
-from foolsgold.records import Scale
-
-if TYPE_CHECKING:
-    from foolsgold.mined.mined_set import MinedSet
+from foolsgold.recipe.manifest import Manifest
 
 
-def write_report(mined: MinedSet, path: Path) -> None:
+def write_report(mined: Subject, audit: Audit, path: Path) -> None:
     """Write the page to `path`, and margins.png and ranks.png beside it.
 
     It says nothing of when, where or how fast the set was mined, so that the same set gives the same bytes.
@@ -30,7 +28,7 @@ def write_report(mined: MinedSet, path: Path) -> None:
     Raises:
         MinedSetError: the folder cannot be written to, or the set's tables cannot be read.
     """
-    page, pictures = render(mined)
+    page, pictures = render(mined, audit)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for name, picture in pictures.items():
@@ -40,15 +38,15 @@ def write_report(mined: MinedSet, path: Path) -> None:
         raise MinedSetError(f"{path}: the report cannot be written here ({error}); name another file") from None
 
 
-def render(mined: MinedSet) -> tuple[str, dict[str, bytes]]:
+def render(mined: Subject, audit: Audit) -> tuple[str, dict[str, bytes]]:
     """The page, and the plots as PNG by name."""
-    manifest, audit, evidence = mined.manifest, mined.audit(), look(mined)
-    sources = list(manifest["sources"])
-    scale: Scale | None = manifest["teacher"]["scale"] if manifest["teacher"] else None
+    manifest, evidence = mined.manifest, look(mined)
+    sources = list(manifest.sources)
+    scale = manifest.teacher.scale if manifest.teacher else None
     figures = {}
     if scale is not None and audit.margins is not None:
         scores = Scores.of(mined.negatives, scale)
-        limit = manifest["recipe"]["audit"]["min_mean_margin"]
+        limit = manifest.recipe.audit.min_mean_margin
         figures["margins"] = plots.margins_by_source(scores, sources, limit)
         zones = mined.limits.on_teacher
         shown = in_unit(np.array(list(zones.values()), dtype=np.float32), scale)
@@ -63,7 +61,7 @@ def render(mined: MinedSet) -> tuple[str, dict[str, bytes]]:
         funnel=_funnel(manifest),
         scale=scale,
         recipe=yaml.safe_dump(
-            {name: value for name, value in manifest["recipe"].items() if name != "collection"},
+            {name: value for name, value in manifest.recipe_values.items() if name != "collection"},
             sort_keys=False, allow_unicode=True,
         ),
         # matplotlib escapes what it writes into an SVG
@@ -72,16 +70,16 @@ def render(mined: MinedSet) -> tuple[str, dict[str, bytes]]:
     return page, {name: as_png(figure) for name, figure in figures.items()}
 
 
-def _funnel(manifest: dict[str, Any]) -> list[tuple[int, str, int, str]]:
+def _funnel(manifest: Manifest) -> list[tuple[int, str, int, str]]:
     """(depth, name, number, kind) of each step from the candidates to the selected negatives."""
-    counts = manifest["counts"]
-    steps = [(0, "candidates", counts["candidates"], "all"), (1, "excluded", counts["excluded"], "excluded")]
+    counts = manifest.counts
+    steps = [(0, "candidates", counts.candidates, "all"), (1, "excluded", counts.excluded, "excluded")]
     for zone in ("excluded", "negative", "ambiguous", "false_negative", "unscored"):
         if zone != "excluded" and counts[zone]:
             steps.append((1, zone.replace("_", " "), counts[zone], zone))
-        reasons = sorted(counts["reasons"].get(zone, {}).items(), key=lambda item: (-item[1], item[0]))
+        reasons = sorted(counts.reasons.get(zone, {}).items(), key=lambda item: (-item[1], item[0]))
         if zone == "excluded" or len(reasons) > 1:
             steps += [(2, reason.replace("_", " "), number, zone) for reason, number in reasons]
-    steps.append((0, "selected", counts["selected"], "selected"))
-    steps += [(1, f"from {source}", number, "selected") for source, number in counts["selected_by"].items()]
+    steps.append((0, "selected", counts.selected, "selected"))
+    steps += [(1, f"from {source}", number, "selected") for source, number in counts.selected_by.items()]
     return steps

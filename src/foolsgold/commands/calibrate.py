@@ -112,7 +112,7 @@ def _what(recipe_file: Path | None, mined: Path | None, values: Mapping[str, Any
                 "--mined names a recipe and a collection; leave out --recipe, --beir, --split, --relevant-from, --limit"
             )
         found = MinedSet(mined)
-        return found.collection, Recipe.build(found.manifest["recipe"]).with_values(values)
+        return found.collection, found.manifest.recipe.with_values(values)
     recipe = (Recipe.from_yaml(recipe_file) if recipe_file else Recipe()).with_values(values)
     if recipe.collection is None:
         raise RecipeError("nothing to calibrate on: give --mined SET, --recipe with a collection, or --beir")

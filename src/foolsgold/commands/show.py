@@ -13,14 +13,13 @@ from rich.text import Text
 
 from foolsgold.auditing.page import printable
 from foolsgold.mined.mined_set import MinedSet
-from foolsgold.recipe import Recipe
 
 _WIDTH = 220  # characters of a text shown in an example
 
 
 def funnel(mined: MinedSet) -> RenderableType:
     """Candidates, exclusions by reason, zones, selection, and what the teacher was spared."""
-    counts = mined.manifest["counts"]
+    counts = mined.manifest.counts
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(justify="left")
     table.add_column(justify="right")
@@ -29,42 +28,42 @@ def funnel(mined: MinedSet) -> RenderableType:
     def row(name: str, number: int, note: str = "", style: str = "") -> None:
         table.add_row(Text(name, style), Text(f"{number:,}", style), Text(note))
 
-    collection = mined.manifest["collection"]
-    row("documents", collection["documents"], f"{collection['name']}, split {collection['split']}")
-    limit = (mined.manifest["recipe"]["collection"] or {}).get("limit")
+    collection, recipe = mined.manifest.collection, mined.manifest.recipe
+    row("documents", collection.documents, f"{collection.name}, split {collection.split}")
+    limit = recipe.collection.limit if recipe.collection else None
     row(
         "queries",
-        counts["queries"],
-        f"with {collection['positives']:,} positives" + (f" (limit: {limit:,})" if limit else ""),
+        counts.queries,
+        f"with {collection.positives:,} positives" + (f" (limit: {limit:,})" if limit else ""),
     )
-    if counts["units"] != counts["queries"]:
-        row("  mined for each positive", counts["units"], "the counts below are for these")
-    row("candidates", counts["candidates"], _each("proposed by", counts["proposed_by"]), "bold")
-    row("  excluded", counts["excluded"])
-    for reason, number in _by_size(counts["reasons"].get("excluded", {})):
+    if counts.units != counts.queries:
+        row("  mined for each positive", counts.units, "the counts below are for these")
+    row("candidates", counts.candidates, _each("proposed by", counts.proposed_by), "bold")
+    row("  excluded", counts.excluded)
+    for reason, number in _by_size(counts.reasons.get("excluded", {})):
         row(f"    {reason.replace('_', ' ')}", number)
-    if mined.manifest["teacher"] is not None:
-        calls = mined.manifest["calls"]
-        saved = counts["teacher_saved"]
-        note = f"of {counts['teacher_judgeable']:,}" + ("" if saved is None else f": {saved:.0%} of the calls saved")
-        row("  scored by the teacher", counts["teacher_scored"], note)
-        row("    read now", calls["teacher"], f"with the positives; {calls['reused']:,} scores were known already")
+    if mined.manifest.teacher is not None:
+        calls = mined.manifest.calls
+        saved = counts.teacher_saved
+        note = f"of {counts.teacher_judgeable:,}" + ("" if saved is None else f": {saved:.0%} of the calls saved")
+        row("  scored by the teacher", counts.teacher_scored, note)
+        row("    read now", calls.teacher, f"with the positives; {calls.reused:,} scores were known already")
     for zone, style in (("negative", "green"), ("ambiguous", "yellow"), ("false_negative", "red"), ("unscored", "")):
-        if counts[zone]:
-            reasons = _by_size(counts["reasons"][zone])
+        if number := counts[zone]:
+            reasons = _by_size(counts.reasons[zone])
             notes = [
                 reason.replace("_", " ") + (f" {number:,}" if len(reasons) > 1 else "") for reason, number in reasons
             ]
-            row(f"  {zone.replace('_', ' ')}", counts[zone], ", ".join(notes), style)
-    row("selected", counts["selected"], _each("from", counts["selected_by"]), "bold")
-    row("  over budget", counts["over_budget"], "more negatives than asked for")
-    if not Recipe.build(mined.manifest["recipe"]).takes_whole_runs:
+            row(f"  {zone.replace('_', ' ')}", number, ", ".join(notes), style)
+    row("selected", counts.selected, _each("from", counts.selected_by), "bold")
+    row("  over budget", counts.over_budget, "more negatives than asked for")
+    if not recipe.takes_whole_runs:
         row(
             "queries at budget",
-            counts["queries_at_budget"],
-            f"queries without any: {counts['queries_without_negatives']:,}",
+            counts.queries_at_budget,
+            f"queries without any: {counts.queries_without_negatives:,}",
         )
-    if mined.manifest["recipe"]["relabel"]:
+    if recipe.relabel:
         row("new positives", len(mined.relabelled), f"in {mined.path / 'relabelled.tsv'}")
     return table
 

@@ -34,7 +34,7 @@ def card(mined: MinedSet, to: str, written: Exported, licence: str | None) -> st
     """
     files = sorted(path.name for path in written.path.iterdir()) if written.path.is_dir() else [written.path.name]
     header: dict[str, Any] = {
-        "pretty_name": f"Hard negatives mined from {mined.manifest['collection']['name']}",
+        "pretty_name": f"Hard negatives mined from {mined.manifest.collection.name}",
         "task_categories": ["text-retrieval", "sentence-similarity"],
         "tags": ["hard-negatives", "foolsgold", *(["sentence-transformers"] if to == "sentence-transformers" else [])],
         "size_categories": [next((name for most, name in _SIZES if written.rows < most), "n>100M")],
@@ -56,7 +56,7 @@ def card(mined: MinedSet, to: str, written: Exported, licence: str | None) -> st
         header=yaml.safe_dump(header, sort_keys=False, allow_unicode=True),
         licence=licence,
         manifest=mined.manifest,
-        recipe=mined.manifest["recipe"],
+        recipe=mined.manifest.recipe,
         audit=mined.audit(),
         written=written,
         to=to,

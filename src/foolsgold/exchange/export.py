@@ -125,7 +125,7 @@ def _check(mined: MinedSet, to: str, form: Form, options: Options) -> None:
         raise MinedSetError(f"{to} has no {extra[0]}; {able} {'have' if ',' in able else 'has'}")
     if options.negatives is not None and (type(options.negatives) is not int or options.negatives < 1):
         raise MinedSetError(f"negatives={options.negatives!r}: a whole number, at least 1")
-    if mined.manifest["teacher"] is None and (options.scores or to == "pylate"):
+    if mined.manifest.teacher is None and (options.scores or to == "pylate"):
         why = "PyLate distils from scores" if to == "pylate" else "scores were asked for"
         raise MinedSetError(
             f"{mined.path}: {why}, but this set was mined without a teacher; mine it with one"
@@ -214,7 +214,7 @@ def _messages(row: Row, options: Options, role: str) -> Mapping[str, Any]:
 
 def _jsonl(mined: MinedSet, out: Path, options: Options) -> Exported:
     """{query_id, query, positives, negatives}: ids, texts, the teacher's scores if it has one, and weights."""
-    scored = mined.manifest["teacher"] is not None
+    scored = mined.manifest.teacher is not None
 
     def passages(some: list[Passage]) -> list[dict[str, Any]]:
         return [
@@ -241,7 +241,7 @@ def _pylate(mined: MinedSet, out: Path, options: Options) -> Exported:
     The positive is first; all rows have as many documents, since PyLate makes one tensor of a batch's scores.
     """
     collection, found = mined.collection, _examples(mined)
-    width = int(mined.manifest["recipe"]["select"]["per_query"]) if options.negatives is None else options.negatives
+    width = int(mined.manifest.recipe.select.per_query) if options.negatives is None else options.negatives
     whole = found.counts >= width
     notes = _left_out(whole, f"fewer than {width} negatives (--negatives asks for fewer)")
     found = found.keep(whole)
@@ -277,7 +277,7 @@ def _pylate(mined: MinedSet, out: Path, options: Options) -> Exported:
 
 def _beir_run(mined: MinedSet, out: Path, options: Options) -> Exported:
     """A TREC run of the negatives, by the teacher's logit, or without a teacher by the order of selection."""
-    scored = mined.manifest["teacher"] is not None
+    scored = mined.manifest.teacher is not None
 
     def lists() -> Iterator[tuple[str, list[tuple[str, float]]]]:
         found = _examples(mined)
@@ -285,7 +285,7 @@ def _beir_run(mined: MinedSet, out: Path, options: Options) -> Exported:
             scores = _scores(row.negatives) if scored else [float(-place) for place in range(len(row.negatives))]
             yield row.query_id, [(passage.doc_id, score) for passage, score in zip(row.negatives, scores, strict=True)]
 
-    if mined.manifest["recipe"]["decide"]["positive_reference"] == "each":
+    if mined.manifest.recipe.decide.positive_reference == "each":
         raise MinedSetError(f"{mined.path}: mined for each positive apart, which a run, one list a query, cannot hold")
     return Exported(out, write_run(out, lists()), ())
 
@@ -346,17 +346,13 @@ def _save_quietly(dataset: Dataset, path: Path) -> None:
 
 def _examples(mined: MinedSet) -> Examples:
     """The set's rows, with scores as they are exported."""
-    found = examples(mined, mined.collection)
-    return (
-        found
-        if mined.manifest["teacher"] is None
-        else found.on_scale(mined.manifest["teacher"]["scale"], _scale(mined))
-    )
+    found, teacher = examples(mined, mined.collection), mined.manifest.teacher
+    return found if teacher is None else found.on_scale(teacher.scale, _scale(mined))
 
 
 def _scale(mined: MinedSet) -> Scale:
     """Logits, which distillation takes a softmax of; cosines cannot be made logits, and stay what they are."""
-    return "cosine" if mined.manifest["teacher"]["scale"] == "cosine" else "logit"
+    return "cosine" if mined.manifest.teacher and mined.manifest.teacher.scale == "cosine" else "logit"
 
 
 def _texts(passages: list[Passage]) -> list[str]:

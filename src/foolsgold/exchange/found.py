@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from foolsgold.auditing import Audit
+from foolsgold.auditing import Audit, audit, write_report
 from foolsgold.auditing.gates import Verdict
 from foolsgold.collection import Collection
 from foolsgold.exchange.as_given import AsGiven
@@ -129,8 +129,9 @@ def audit_file(
             progress=progress, cache=cache, recipe=recipe, sections=sections,
         )  # fmt: skip
         given = AsGiven(mined, listed.asked)
+        measures = audit(given)
         if report is not None:
-            given.report(report)
+            write_report(given, measures, Path(report))
         return FileAudit(
             path=str(file) if isinstance(file, str | Path) else name,
             detected=listed.form.sentence,
@@ -142,13 +143,13 @@ def audit_file(
             repeated=listed.repeated,
             findings=tuple(_findings(mined, listed)),
             held_out=None if held_out is None else overlap_with(listed, held_out),
-            measures=given.audit(),
+            measures=measures,
             notes=listed.notes,
         )
 
 
 def _findings(mined: MinedSet, listed: Listed) -> Iterator[Finding]:
-    reasons, zones = mined.manifest["counts"]["reasons"], mined.manifest["counts"]
+    counts = mined.manifest.counts
     total = len(listed.negatives)
 
     def finding(name: str, count: int, verdict: Verdict, meaning: str) -> Finding:
@@ -156,18 +157,17 @@ def _findings(mined: MinedSet, listed: Listed) -> Iterator[Finding]:
 
     for reason, meaning in _EXCLUDED.items():
         yield finding(
-            reason, reasons.get("excluded", {}).get(reason, 0), "fail" if reason in _WRONG else "warn", meaning
+            reason, counts.reasons.get("excluded", {}).get(reason, 0), "fail" if reason in _WRONG else "warn", meaning
         )
-    if mined.manifest["teacher"] is not None:
-        decide = mined.manifest["recipe"]["decide"]
-        worst = mined.manifest["recipe"]["audit"]["max_inverted"]
-        count = zones["false_negative"]
+    if mined.manifest.teacher is not None:
+        recipe, count = mined.manifest.recipe, counts.false_negative
+        worst = recipe.audit.max_inverted
         bad: Verdict = "fail" if worst is not None and count > worst * total else "warn"
-        yield finding("false_negative", count, bad, f"the teacher holds them for positives ({_above(decide)})")
-        yield finding("ambiguous", zones["ambiguous"], "warn", "the teacher is in doubt")
-    yield Finding("usable", zones["negative"], zones["negative"] / total, "pass", "what `foolsgold import` would keep")
+        yield finding("false_negative", count, bad, f"the teacher takes them for positives ({_above(recipe)})")
+        yield finding("ambiguous", counts.ambiguous, "warn", "the teacher is in doubt")
+    yield Finding("usable", counts.negative, counts.negative / total, "pass", "what `foolsgold import` would keep")
 
 
-def _above(decide: Mapping[str, Any]) -> str:
-    high = decide["positive_above"]
+def _above(recipe: Recipe) -> str:
+    high = recipe.decide.positive_above
     return "by the recipe's margins" if high is None else f"above decide.positive_above, {high:g}"

@@ -13,6 +13,7 @@ from foolsgold.errors import MinedSetError
 from foolsgold.exchange.card import card
 from foolsgold.exchange.export import FORMS, export
 from foolsgold.mined.mined_set import MinedSet
+from foolsgold.recipe.manifest import Manifest
 
 # What of a manifest is for others: not its notes and places, which tell of the machine that mined.
 _PUBLISHED = ("version", "created", "seed", "collection", "sources", "teacher", "counts", "recipe", "libraries")
@@ -79,7 +80,7 @@ def push_to_hub(
     return Pushed(str(made), written.rows, written.notes)
 
 
-def published(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def published(manifest: Manifest) -> dict[str, Any]:
     """A manifest for other eyes: absolute paths are cut to their last part; the recipe names no collection."""
     facts: dict[str, Any] = _without_places({name: manifest[name] for name in _PUBLISHED})
     facts["recipe"].pop("collection", None)

@@ -134,10 +134,10 @@ def _encoders(subject: Subject) -> Iterator[tuple[str, ModelSpec]]:
     named: list[tuple[str, ModelSpec | None]] = []
     recipe = subject.recipe
     if subject.mined is not None:
-        for name, about in subject.mined.manifest["sources"].items():
-            if about.get("kind") == "dense":
+        for name, about in subject.mined.manifest.sources.items():
+            if about.kind == "dense":
                 prompts = {f"{role}_prompt": about.get(f"{role}_prompt") for role in _ROLES}
-                spec = recipe.model_of(name) or ModelSpec(model=about["model"])
+                spec = recipe.model_of(name) or ModelSpec(model=str(about.model))
                 named.append((f"sources.{name}", spec.model_copy(update=prompts)))
     else:
         dense = {name: spec for name, spec in recipe.sources.items() if spec.kind == "dense"}

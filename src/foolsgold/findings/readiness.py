@@ -112,11 +112,11 @@ def _teacher(main: Subject) -> _Known:
     evidence, with_teacher = _of_best(main), 0
     for subject in _sets(main):
         assert subject.mined is not None
-        teacher = subject.mined.manifest["teacher"]
+        teacher = subject.mined.manifest.teacher
         with_teacher += teacher is not None
         said = "no teacher"
         if teacher is not None:
-            said = f"{teacher['model']}, {teacher['scale']}, fingerprint {teacher['fingerprint'][:12]}"
+            said = f"{teacher.model}, {teacher.scale}, fingerprint {str(teacher.fingerprint)[:12]}"
         evidence.append(f"set {subject.mined.version}: {said}")
     if not _sets(main) and main.recipe.teacher is not None:
         with_teacher = 1

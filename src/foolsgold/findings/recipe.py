@@ -75,8 +75,8 @@ def off_scale(subject: Subject) -> Said:
         for way in subject.ways:  # a short mode puts its threshold on the teacher's scale itself
             if way.regime is not None and not isinstance(way.regime.mode, str):
                 yield from _off_scale_thresholds(way)
-    if subject.mined is not None and subject.mined.manifest["teacher"] is not None:
-        scale: Scale = subject.mined.manifest["teacher"]["scale"]
+    if subject.mined is not None and subject.mined.manifest.teacher is not None:
+        scale: Scale = subject.mined.manifest.teacher.scale
         for name, table in (("positives", subject.mined.positives), ("negatives", subject.mined.negatives)):
             if said := _off_scale_scores(pc.drop_null(table["teacher_score"]).to_numpy(), scale):
                 yield Fault(f"{name}.parquet", said)

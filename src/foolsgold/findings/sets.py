@@ -145,7 +145,7 @@ def stale_set(subject: Subject) -> Said:
         record = None
     if record is None:
         raise Unknown(f"{student.model}: does not say when it was trained, as the models of foolsgold's runs do")
-    trained, made = _when(record["created"]), _when(mined.manifest.get("created"))
+    trained, made = _when(record["created"]), _when(mined.manifest.created)
     if trained is None or made is None:
         raise Unknown(f"when {student.model} was trained or the set was mined is not recorded as a date")
     if mined.version in record["sets"]:

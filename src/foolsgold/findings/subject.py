@@ -174,7 +174,7 @@ def open_subject(
         return Subject(kind, str(place), changed, measure=measure, progress=progress, cache=folder, **parts)
 
     def of_set(mined: MinedSet, run: Trained | None = None) -> Subject:
-        return subject("set", mined.path, _kept(mined.manifest["recipe"], mined.path), mined=mined, run=run)
+        return subject("set", mined.path, _kept(mined.manifest.recipe_values, mined.path), mined=mined, run=run)
 
     def of_run(folder: Path) -> Subject:
         run = Trained(folder, RunState.load(folder))

@@ -62,13 +62,13 @@ def choose(mined: MinedSet, n: int, seed: int | None = None) -> list[Pair]:
         MinedSetError: the set has no candidate to label.
     """
     ledger = _candidates(mined)
-    rng = np.random.default_rng(mined.manifest["seed"] if seed is None else seed)
+    rng = np.random.default_rng(mined.manifest.seed if seed is None else seed)
     source, best_rank = _finders(ledger, mined)
     names, stratum = _strata(ledger, mined, best_rank)
     rows = list(islice(_dealt(stratum, source, _codes(ledger["query_id"]), rng), n))
     chosen = ledger.take(pa.array(rows, pa.int64()))
     columns = (chosen[name].to_pylist() for name in ("query_id", "doc_id", "teacher_score"))
-    sources = list(mined.manifest["sources"])
+    sources = list(mined.manifest.sources)
     return [
         Pair(query_id, doc_id, score, sources[source[row]], names[stratum[row]])
         for row, query_id, doc_id, score in zip(rows, *columns, strict=True)
@@ -79,7 +79,7 @@ def _candidates(mined: MinedSet) -> pa.Table:
     """The ledger's rows that may be asked about, each (query, document) once."""
     ledger = mined.ledger()
     ledger = ledger.filter(pc.not_equal(ledger["verdict"].cast(pa.string()), "excluded"))
-    if mined.manifest["teacher"] is not None:
+    if mined.manifest.teacher is not None:
         ledger = ledger.filter(pc.is_valid(ledger["teacher_score"]))
     if not len(ledger):
         raise MinedSetError(
@@ -93,7 +93,7 @@ def _candidates(mined: MinedSet) -> pa.Table:
 
 def _strata(ledger: pa.Table, mined: MinedSet, best_rank: IntArray) -> tuple[list[str], IntArray]:
     """Names of the strata, and which one each candidate is in: near the limit of a rule, or else a band of scores."""
-    teacher, limits = mined.manifest["teacher"], mined.limits
+    teacher, limits = mined.manifest.teacher, mined.limits
     if teacher is None:
         return _bands(-np.log1p(best_rank))[:2]
 
@@ -127,7 +127,7 @@ def _bands(axis: Doubles) -> tuple[list[str], IntArray, float]:
 def _finders(ledger: pa.Table, mined: MinedSet) -> tuple[IntArray, IntArray]:
     """Which source found each candidate at its best rank (the first in the recipe's order of equals), and that rank."""
     last = np.iinfo(np.int32).max
-    ranks = np.stack([ledger[f"{name}_rank"].fill_null(last).to_numpy() for name in mined.manifest["sources"]])
+    ranks = np.stack([ledger[f"{name}_rank"].fill_null(last).to_numpy() for name in mined.manifest.sources])
     return ranks.argmin(axis=0).astype(np.int32), ranks.min(axis=0)
 
 

@@ -16,6 +16,7 @@ from foolsgold.label.choose import Pair
 from foolsgold.label.estimate import estimate
 from foolsgold.label.words import marked
 from foolsgold.mined.mined_set import MinedSet
+from foolsgold.recipe import BM25Spec
 from foolsgold.search.tokens import TokenizerName
 
 
@@ -39,7 +40,7 @@ class Session:
         """
         self._answers = answers
         self._pairs = {(pair.query_id, pair.doc_id): pair for pair in pairs}
-        self._has_teacher = mined.manifest["teacher"] is not None
+        self._has_teacher = mined.manifest.teacher is not None
         self._language, self._tokenizer = _words_of(mined)
         self._positives = _positives(mined, pairs)
         collection = mined.collection
@@ -139,10 +140,9 @@ class Session:
 
 def _words_of(mined: MinedSet) -> tuple[str, TokenizerName]:
     """The language and tokenizer that a bm25 source of the recipe names, or else the defaults."""
-    sources = mined.manifest["recipe"]["sources"]
-    for name, spec in sources.items():
-        if (spec["kind"] or name) == "bm25":
-            return spec["language"], spec["tokenizer"]
+    for spec in mined.manifest.recipe.sources.values():
+        if isinstance(spec, BM25Spec):
+            return spec.language, spec.tokenizer
     return "english", "word"
 
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foolsgold.errors import MinedSetError
+from foolsgold.mined.folder import MinedFolder
 from foolsgold.recipe import flat
 from foolsgold.records import Zone
 
 if TYPE_CHECKING:
     from foolsgold.collection import Texts
-    from foolsgold.mined.mined_set import MinedSet
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Diff:
     models: dict[str, tuple[Any, Any]]
 
     @classmethod
-    def between(cls, before: MinedSet, after: MinedSet) -> Diff:
+    def between(cls, before: MinedFolder, after: MinedFolder) -> Diff:
         """Compare two sets; their ledgers' judgements are held in memory."""
         old, new = _ledger(before, "before"), _ledger(after, "after")
         new, by_text = _in_ids_of(before, after, old, new)
@@ -69,8 +69,8 @@ class Diff:
             pairs=both.add_column(len(_KEYS), "change", change).filter(pc.or_(was, now)).sort_by(order),
             flips=both.filter(flipped.fill_null(False)).sort_by(order),
             by_text=by_text,
-            recipe=_changes(*(mined.manifest["recipe"] for mined in (before, after))),
-            models=_changes(*({name: mined.manifest[name] for name in _BEHIND} for mined in (before, after))),
+            recipe=_changes(*(mined.manifest.recipe_values for mined in (before, after))),
+            models=_changes(*({name: mined.manifest.get(name) for name in _BEHIND} for mined in (before, after))),
         )
 
     @property
@@ -154,7 +154,7 @@ class Diff:
             yield f"{name}: {old} -> {new}"
 
 
-def _ledger(mined: MinedSet, when: str) -> pa.Table:
+def _ledger(mined: MinedFolder, when: str) -> pa.Table:
     """What a ledger says of its candidates, the columns named for `when`."""
     table = pa.Table.from_batches(mined.ledger_batches([*_KEYS, *_SAID]))
     plain = {
@@ -165,7 +165,9 @@ def _ledger(mined: MinedSet, when: str) -> pa.Table:
     return pa.table({name if name in _KEYS else f"{name}_{when}": column for name, column in plain.items()})
 
 
-def _in_ids_of(before: MinedSet, after: MinedSet, old: pa.Table, new: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
+def _in_ids_of(
+    before: MinedFolder, after: MinedFolder, old: pa.Table, new: pa.Table
+) -> tuple[pa.Table, tuple[str, ...]]:
     """The second ledger with the first one's ids for equal texts, of queries or documents of which no id is in both."""
     by_text = []
     for kind, columns in (("queries", ["query_id"]), ("documents", ["doc_id", "positive_id"])):

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from foolsgold.errors import MinedSetError
-from foolsgold.rules.limits import Limits
+from foolsgold.mined.folder import MinedFolder
 
 _REASONS = {
     "known_positive": "it is a known positive of this query",
@@ -47,14 +46,13 @@ class Explanation:
         return "\n".join(self.sentences)
 
     @classmethod
-    def from_rows(
-        cls, ledger: pa.Table, query_id: str, doc_id: str, manifest: Mapping[str, Any], limits: Limits
-    ) -> Explanation:
-        """From the ledger of one query.
+    def of(cls, mined: MinedFolder, query_id: str, doc_id: str) -> Explanation:
+        """From the ledger of a set.
 
         Raises:
             MinedSetError: no such query in the ledger, or no source proposed that document for it.
         """
+        ledger, sources = mined.ledger(query_id), list(mined.manifest.sources)
         if len(ledger) == 0:
             raise MinedSetError(
                 f"no candidate was found for a query {query_id!r}: not mined, or no source found anything"
@@ -63,26 +61,26 @@ class Explanation:
         if not rows:
             raise MinedSetError(
                 f"no source proposed document {doc_id!r} for query {query_id!r}; "
-                f"it is below the depth of {', '.join(manifest['sources'])}, or not in the corpus"
+                f"it is below the depth of {', '.join(sources)}, or not in the corpus"
             )
-        stories = [sentence for row in rows for sentence in _story(row, manifest, limits)]
+        stories = [sentence for row in rows for sentence in _story(row, sources, mined)]
         return cls(query_id, doc_id, rows[0], tuple(stories))
 
 
-def _story(row: Mapping[str, Any], manifest: Mapping[str, Any], limits: Limits) -> list[str]:
-    scale = manifest["teacher"]["scale"] if manifest["teacher"] else None
+def _story(row: Mapping[str, Any], sources: list[str], mined: MinedFolder) -> list[str]:
+    teacher = mined.manifest.teacher
     found = [
         f"{source} at rank {row[f'{source}_rank'] + 1} (score {row[f'{source}_score']:.4g})"
-        for source in manifest["sources"]
+        for source in sources
         if row[f"{source}_rank"] is not None
     ]
     story = [f"Query {row['query_id']}, document {row['doc_id']}: found by {' and '.join(found)}."]
     if row["positive_id"] is not None:
         story[0] = story[0][:-1] + f", as a negative beside the positive {row['positive_id']}."
-    if row["teacher_score"] is not None:
+    if row["teacher_score"] is not None and teacher is not None:
         positive = row["positive_score"]
         beside = "" if positive is None else f"; the positive has {positive:.4g}"
-        story.append(f"The teacher gives it {row['teacher_score']:.4g} ({scale}){beside}.")
+        story.append(f"The teacher gives it {row['teacher_score']:.4g} ({teacher.scale}){beside}.")
     if row.get("judge_probability") is not None:
         story.append(f"The calibrated probability that it is relevant is {row['judge_probability']:.3f}.")
     judged = row.get("judge_probability") is not None  # thresholds are then the calibration's, on its probability
@@ -90,7 +88,7 @@ def _story(row: Mapping[str, Any], manifest: Mapping[str, Any], limits: Limits) 
         "score": "that probability" if judged else "its score",
         "threshold": "the calibrated threshold" if judged else "decide.negative_below",
     }
-    why = _REASONS[row["reason"]].format(**asdict(limits), **named)
+    why = _REASONS[row["reason"]].format(**asdict(mined.limits), **named)
     story.append(f"Verdict: {row['verdict'].replace('_', ' ')}, because {why}.")
     if row["selected"]:
         weight = "" if row["weight"] == 1.0 else f", with weight {row['weight']:.2g}"

@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from foolsgold.collection import Collection, Texts
 from foolsgold.errors import MinedSetError
+from foolsgold.mined.folder import MinedFolder
 from foolsgold.records import BoolArray, Column, IntArray, LongArray, Scale, pair_keys, ranges
 from foolsgold.teachers.scale import to_scale
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
-    from foolsgold.mined.mined_set import MinedSet
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +26,7 @@ _CHUNK = 65_536  # rows of one Arrow chunk of texts
 
 
 def to_dataset(
-    mined: MinedSet,
+    mined: MinedFolder,
     format: Format,
     *,
     scores: bool,
@@ -61,17 +60,18 @@ def to_dataset(
 
     if format not in get_args(Format):
         raise MinedSetError(f"unknown format {format!r}; one of {', '.join(get_args(Format))}")
-    if scores and mined.manifest["teacher"] is None:
+    teacher = mined.manifest.teacher
+    if scores and teacher is None:
         raise MinedSetError(f"{mined.path}: scores were asked for, but this set was mined without a teacher")
     if n is not None and (type(n) is not int or n < 1):
         raise MinedSetError(f"n={n!r}: the number of negatives in an n-tuple is a whole number, at least 1")
     if n is not None and format != "n-tuple":
         raise MinedSetError(f"n={n}: only an n-tuple has a fixed number of negatives; {format} has all there are")
-    width = int(mined.manifest["recipe"]["select"]["per_query"]) if n is None else n
+    width = mined.manifest.recipe.select.per_query if n is None else n
     collection = mined.collection
     found = examples(mined, collection)
-    if scores and scale is not None:
-        found = found.on_scale(mined.manifest["teacher"]["scale"], scale)
+    if teacher is not None and scores and scale is not None:
+        found = found.on_scale(teacher.scale, scale)
     if format == "n-tuple":
         whole = found.counts >= max(width, 1)
         if not whole.all():
@@ -126,9 +126,9 @@ class Examples:
         return ranges(self.begin, counts)
 
 
-def examples(mined: MinedSet, collection: Collection) -> Examples:
+def examples(mined: MinedFolder, collection: Collection) -> Examples:
     """Each (query, positive) of the collection with the negatives that were mined for it."""
-    each = mined.manifest["recipe"]["decide"]["positive_reference"] == "each"
+    each = mined.manifest.recipe.decide.positive_reference == "each"
     query, positive = collection.positive_query, collection.positive_rows
     table = mined.negatives
     owner = collection.queries.rows_of(table["query_id"], "query")
@@ -154,10 +154,10 @@ def examples(mined: MinedSet, collection: Collection) -> Examples:
     )
 
 
-def _positive_scores(mined: MinedSet, collection: Collection) -> Column:
+def _positive_scores(mined: MinedFolder, collection: Collection) -> Column:
     """The teacher's score of each of the collection's positives, relabelled ones included."""
     parts = [mined.positives.select(["query_id", "doc_id", "teacher_score"])]
-    if mined.manifest["recipe"]["relabel"]:
+    if mined.manifest.recipe.relabel:
         parts.append(mined.relabelled)
     table = pa.concat_tables(parts, promote_options="permissive")
     keys = pair_keys(

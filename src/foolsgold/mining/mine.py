@@ -1,16 +1,17 @@
 """START HERE: mine(collection, recipe) -> MinedSet. The one file that knows the order of the stages.
 
-    load -> retrieve (each source) -> pool -> exclude -> score lazily -> decide -> select -> write
+    load -> for each block of queries: retrieve (each source), exclude, waves, tables -> write -> audit
 
-Queries go through all stages in blocks, so that memory does not grow with their number. A *unit* is what negatives are
-mined for: a query, or with `positive_reference: each` a query with one of its positives.
+A *wave* scores, decides and selects: one loop, since what is selected says what has to be scored (`waves`). Queries go
+through in blocks, so that memory does not grow with their number. A *unit* is what negatives are mined for: a query, or
+with `positive_reference: each` a query with one of its positives.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -20,25 +21,29 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from foolsgold.collection import load_collection
+from foolsgold.auditing import audit
+from foolsgold.collection import Collection, load_collection
 from foolsgold.collection.columns import CHOSEN
 from foolsgold.errors import CollectionError, RecipeError
 from foolsgold.files import cache_folder
-from foolsgold.mined.mined_set import MinedSet, SetWriter
+from foolsgold.mined.mined_set import MinedSet
 from foolsgold.mining.exclusion import exclude_from
 from foolsgold.mining.funnel import Funnel
 from foolsgold.mining.llm import build_judge
 from foolsgold.mining.retrieve import retrieve
 from foolsgold.mining.run import Run
-from foolsgold.mining.signal import NoSignal, Signal, build_signal
+from foolsgold.mining.signal import NoSignal, build_signal
 from foolsgold.mining.tables import tables
 from foolsgold.mining.units import units_of
 from foolsgold.mining.waves import decide_in_waves
+from foolsgold.mining.writer import SetWriter
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import DecideSpec, Recipe
+from foolsgold.recipe.manifest import Calls, CollectionFacts, Manifest
 from foolsgold.records import IntArray
 from foolsgold.sources.build import build_sources
 from foolsgold.teachers.plain import PlainTeacher
+from foolsgold.teachers.protocol import Teacher
 
 log = logging.getLogger(__name__)
 
@@ -75,78 +80,24 @@ def mine(
         FoolsgoldError: bad input, one sentence (see `foolsgold.errors`).
     """
     started = time.perf_counter()
-    own_teacher = None
-    if teacher is not _RECIPES_OWN:
-        if teacher is not None and not isinstance(teacher, str | Mapping):
-            own_teacher = PlainTeacher(teacher)
-            sections["teacher"] = {"model": own_teacher.name}
-        else:
-            sections["teacher"] = teacher
-    recipe = resolved(Recipe() if recipe is None else recipe, sections)
-    if collection is None:
-        if recipe.collection is None:
-            raise CollectionError("no collection: give one, or a recipe with a `collection` section")
-        collection = recipe.collection
-    loaded = load_collection(collection, progress=progress)
+    recipe, own_teacher = _with_teacher(recipe, teacher, sections)
+    loaded = _load(collection, recipe, progress)
     recipe = recipe.with_values({"collection": _from_anywhere(loaded.spec)})
-    notes = [f"{loaded.name}: {note}" for note in loaded.notes]
-    for note in loaded.notes:
-        log.log(logging.INFO if note.startswith(CHOSEN) else logging.WARNING, "%s: %s", loaded.name, note)
-    store = cache_folder(cache)
     # opened first: a folder that cannot be written to must not cost hours of scoring
     with SetWriter(Path(out), list(recipe.sources)) as writer:
-        sources = build_sources(recipe, loaded, store)
-        signal = build_signal(recipe, loaded, sources, own_teacher, store, progress)
-        for name, source in sources.items():
-            for note in getattr(source, "notes", ()):
-                log.warning("%s: %s", name, note)
-                notes.append(f"{name}: {note}")
-        warnings = _warnings(recipe, signal)
-        for warning in warnings:
-            log.warning("%s", warning)
-        llm = build_judge(recipe, store)
-        run = Run(recipe, loaded, sources, signal, progress, llm)
-        funnel = Funnel(list(sources))
-        depth = sum(min(spec.depth, len(loaded.documents)) for spec in recipe.sources.values())
-        size = max(1, min(BLOCK, CANDIDATES // depth))
-        for first in range(0, len(loaded.queries), size):
-            queries = np.arange(first, min(first + size, len(loaded.queries)), dtype=np.int32)
+        run = _prepare(recipe, loaded, own_teacher, cache_folder(cache), progress)
+        warnings = _logged(_before(run))
+        funnel = Funnel(list(run.sources))
+        for queries in _blocks(run):
             block = mine_block(run, queries)
             writer.add(**block)
             funnel.add(**block)
-        if llm is not None and not llm.budget_left:
-            warnings.append(f"judge.budget ({llm.calls + llm.reused:,}) is used up; further candidates stay ambiguous")
-            log.warning("%s", warnings[-1])
-        for warning in funnel.warnings(asked_for_all=recipe.takes_whole_runs):
-            log.warning("%s", warning)
-            warnings.append(warning)
-        folder = writer.finish(
-            {
-                "created": datetime.now(UTC).isoformat(timespec="seconds"),
-                "seconds": round(time.perf_counter() - started, 2),
-                "collection": {
-                    "name": loaded.name,
-                    "split": loaded.split,
-                    "digest": loaded.digest,
-                    "documents": len(loaded.documents),
-                    "queries": len(loaded.queries),
-                    "positives": len(loaded.positive_rows),
-                },
-                "seed": recipe.seed,
-                "sources": {name: source.describe() for name, source in sources.items()},
-                "teacher": signal.describe(),
-                "llm": llm.describe() if llm else None,
-                "limits": asdict(run.limits),
-                "counts": funnel.counts(),
-                "calls": signal.calls() | ({"llm": llm.calls, "llm_reused": llm.reused} if llm else {}),
-                "warnings": warnings,
-                "notes": notes,
-                "libraries": {name: version(name) for name in LIBRARIES},
-                "recipe": recipe.recorded(),
-            },
-            loaded,
-        )
-    return MinedSet(folder, loaded)
+        warnings += _logged(_after(run, funnel))
+        seconds = round(time.perf_counter() - started, 2)
+        written = writer.write(_manifest(run, funnel, warnings, seconds), loaded)
+        measured = audit(written)
+        folder = writer.publish(written, measured)
+    return MinedSet(folder, loaded, measured)
 
 
 def mine_block(run: Run, queries: IntArray) -> dict[str, pa.Table]:
@@ -156,6 +107,88 @@ def mine_block(run: Run, queries: IntArray) -> dict[str, pa.Table]:
     candidates = exclude_from(run, found, units)
     outcome = decide_in_waves(run, candidates, units)
     return tables(run, queries, units, candidates, outcome)
+
+
+def _with_teacher(
+    recipe: Recipe | Mapping[str, Any] | str | Path | None, teacher: Any, sections: Mapping[str, Any]
+) -> tuple[Recipe, Teacher | None]:
+    """The recipe that the arguments of `mine` mean, and the teacher, where it is a caller's object."""
+    own = None
+    if teacher is not _RECIPES_OWN:
+        if teacher is not None and not isinstance(teacher, str | Mapping):
+            own = PlainTeacher(teacher)
+            teacher = {"model": own.name}
+        sections = {**sections, "teacher": teacher}
+    return resolved(Recipe() if recipe is None else recipe, sections), own
+
+
+def _load(collection: Any, recipe: Recipe, progress: Progress) -> Collection:
+    if collection is None and recipe.collection is None:
+        raise CollectionError("no collection: give one, or a recipe with a `collection` section")
+    loaded = load_collection(recipe.collection if collection is None else collection, progress=progress)
+    for note in loaded.notes:
+        log.log(logging.INFO if note.startswith(CHOSEN) else logging.WARNING, "%s: %s", loaded.name, note)
+    return loaded
+
+
+def _prepare(
+    recipe: Recipe, collection: Collection, own_teacher: Teacher | None, store: Path, progress: Progress
+) -> Run:
+    """Sources, teacher and judge, ready to be asked: what cannot be had fails here, before anything is scored."""
+    sources = build_sources(recipe, collection, store)
+    signal = build_signal(recipe, collection, sources, own_teacher, store, progress)
+    run = Run(recipe, collection, sources, signal, progress, build_judge(recipe, store))
+    for note in run.source_notes:
+        log.warning("%s", note)
+    return run
+
+
+def _blocks(run: Run) -> Iterator[IntArray]:
+    """The query rows of each block."""
+    n_queries, n_documents = len(run.collection.queries), len(run.collection.documents)
+    depth = sum(min(spec.depth, n_documents) for spec in run.recipe.sources.values())
+    size = max(1, min(BLOCK, CANDIDATES // depth))
+    for first in range(0, n_queries, size):
+        yield np.arange(first, min(first + size, n_queries), dtype=np.int32)
+
+
+def _manifest(run: Run, funnel: Funnel, warnings: list[str], seconds: float) -> Manifest:
+    """Everything but the version and the parent, which the writer knows."""
+    collection, recipe, judge = run.collection, run.recipe, run.llm
+    calls = run.signal.calls() | ({"llm": judge.calls, "llm_reused": judge.reused} if judge else {})
+    return Manifest.model_validate(
+        {
+            "version": "",
+            "parent": None,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": seconds,
+            "collection": CollectionFacts(
+                name=collection.name,
+                split=collection.split,
+                digest=collection.digest,
+                documents=len(collection.documents),
+                queries=len(collection.queries),
+                positives=len(collection.positive_rows),
+            ),
+            "seed": recipe.seed,
+            "sources": {name: source.describe() for name, source in run.sources.items()},
+            "teacher": run.signal.describe(),
+            "llm": judge.describe() if judge else None,
+            "limits": asdict(run.limits),
+            "counts": funnel.counts(),
+            "calls": Calls.model_validate(calls),
+            "warnings": warnings,
+            "notes": [*(f"{collection.name}: {note}" for note in collection.notes), *run.source_notes],
+            "libraries": {name: version(name) for name in LIBRARIES},
+            "recipe": recipe.recorded(),
+        }
+    )
+
+
+def _logged(warnings: list[str]) -> list[str]:
+    for warning in warnings:
+        log.warning("%s", warning)
+    return warnings
 
 
 def resolved(recipe: Recipe | Mapping[str, Any] | str | Path, sections: Mapping[str, Any]) -> Recipe:
@@ -206,10 +239,11 @@ def _from_anywhere(spec: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return found
 
 
-def _warnings(recipe: Recipe, signal: Signal) -> list[str]:
-    sentences = []
+def _before(run: Run) -> list[str]:
+    """What the user should look at before anything is scored."""
+    recipe, sentences = run.recipe, []
     near = [name for name, spec in recipe.sources.items() if spec.kind not in ("random", "bm25")]
-    if near and isinstance(signal, NoSignal):
+    if near and isinstance(run.signal, NoSignal):
         sentences.append(
             f"{', '.join(near)} without a teacher or a margin: of a query's nearest passages a third to two thirds "
             "are unlabelled positives, and they are mined as negatives here; set `teacher`"
@@ -228,4 +262,13 @@ def _warnings(recipe: Recipe, signal: Signal) -> list[str]:
             f"decide.relative_margin {margin} keeps only candidates up to {margin:.0%} of the positive's score; what "
             f"sentence-transformers calls relative_margin={margin} is {1 - margin:g} here"
         )
+    return sentences
+
+
+def _after(run: Run, funnel: Funnel) -> list[str]:
+    """What the user should look at in what was mined."""
+    sentences = funnel.warnings(asked_for_all=run.recipe.takes_whole_runs)
+    if run.llm is not None and not run.llm.budget_left:
+        used = run.llm.calls + run.llm.reused
+        sentences.insert(0, f"judge.budget ({used:,}) is used up; further candidates stay ambiguous")
     return sentences

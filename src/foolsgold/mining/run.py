@@ -58,6 +58,11 @@ class Run:
         )
 
     @property
+    def source_notes(self) -> list[str]:
+        """What sources have to say of what they read, for the manifest."""
+        return [f"{name}: {note}" for name, source in self.sources.items() for note in getattr(source, "notes", ())]
+
+    @property
     def quotas(self) -> select.Quotas:
         """How many negatives each source gives a unit."""
         specs, spec = self.recipe.sources, self.recipe.select

@@ -60,7 +60,7 @@ def tally(mined: MinedSet, truth: Truth) -> Tally:
     return Tally(
         queries=len(taken),
         without_negatives=int((taken == 0).sum()),
-        asked=len(taken) * mined.manifest["recipe"]["select"]["per_query"],
+        asked=len(taken) * mined.manifest.recipe.select.per_query,
         negatives=len(selected),
         known=int(found.valid.sum()),
         relevant=relevant,

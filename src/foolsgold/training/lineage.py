@@ -58,7 +58,7 @@ def lineage(path: str | Path) -> list[Node]:
         return [_set(path)]
     found = [_model(folder.parent) for folder in sorted(path.glob("*/run.json"))]
     folders = {manifest.parent.name: manifest.parent for manifest in path.glob("*/manifest.json")}
-    parents = {MinedSet(folder).manifest.get("parent") for folder in folders.values()}
+    parents = {MinedSet(folder).manifest.parent for folder in folders.values()}
     found += [_set(folder) for name, folder in folders.items() if name not in parents]  # the others are below those
     if not found:
         raise MinedSetError(f"{path}: no run of training, model or mined set is here")
@@ -112,7 +112,7 @@ def _trained_on(folder: Path, version: str, trained: list[Round], before: Node) 
         "mean_margin": trained[0].mean_margin,
         "delta": max(deltas, default=None),
     }
-    created = MinedSet(folder).manifest["created"] if (folder / "manifest.json").is_file() else ""
+    created = MinedSet(folder).manifest.created if (folder / "manifest.json").is_file() else ""
     return Node("set", version, created, folder, facts, [before])
 
 
@@ -142,11 +142,11 @@ def _set(folder: Path) -> Node:
     for mined in reversed(chain):
         audit = json.loads((mined.path / "audit.json").read_text(encoding="utf-8"))
         facts = {
-            "collection": mined.manifest["collection"]["name"],
-            "negatives": mined.manifest["counts"]["selected"],
+            "collection": mined.manifest.collection.name,
+            "negatives": mined.manifest.counts.selected,
             "mean_margin": audit.get("mean_margin"),
         }
-        created = mined.manifest["created"]
+        created = mined.manifest.created
         node = Node("set", mined.version, created, mined.path, facts, [node] if node is not None else [])
     assert node is not None
     return node
@@ -158,4 +158,4 @@ def _with_parents(folder: Path) -> Iterator[MinedSet]:
         seen.add(folder.name)
         mined = MinedSet(folder)
         yield mined
-        folder = folder.parent / str(mined.manifest.get("parent"))
+        folder = folder.parent / str(mined.manifest.parent)

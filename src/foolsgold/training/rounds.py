@@ -307,7 +307,7 @@ class _Loop:
         mined = mine(self._collection, recipe, out=self._folder / "sets", progress=self._progress, cache=self._cache)
         mined.report()
         if regime.mines_with_student:  # its vectors, which no other mining will ask for
-            made = embeddings / mined.manifest["sources"]["self"]["fingerprint"]
+            made = embeddings / str(mined.manifest.sources["self"].fingerprint)
             if made not in stored:  # but those that were there are another's: the retriever's, that it began as
                 shutil.rmtree(made, ignore_errors=True)
         if kept is not None:

@@ -96,7 +96,7 @@ class TrainingRows:
             self._negatives = None
             return
         _check_collection(mined, self.collection)
-        if self._draw == "balanced" and mined.manifest["teacher"] is None:
+        if self._draw == "balanced" and mined.manifest.teacher is None:
             raise TrainingError(
                 f"{mined.path}: the balanced draw is by a teacher's margins, and this set was mined without one; "
                 "draw uniformly, or mine with a teacher"
@@ -144,7 +144,7 @@ class _Negatives:
     """What a mined set has for each row, and n to be drawn of it."""
 
     def __init__(self, mined: MinedSet, collection: Collection, n: int) -> None:
-        scale: Scale = mined.manifest["teacher"]["scale"] if mined.manifest["teacher"] else "logit"
+        scale: Scale = mined.manifest.teacher.scale if mined.manifest.teacher else "logit"
         self._of: Examples = examples(mined, collection)
         self._positive_score = _logits(self._of.positive_score, scale)
         self._score = _logits(self._of.score, scale)
@@ -226,13 +226,13 @@ def tenths(margins: FloatArray, owner: LongArray, b: int) -> LongArray:
 
 
 def _check_collection(mined: MinedSet, collection: Collection) -> None:
-    of = mined.manifest["collection"]
-    if collection.digest == of["digest"]:
+    of = mined.manifest.collection
+    if collection.digest == of.digest:
         return
-    if mined.manifest["recipe"]["relabel"] and mined.collection.digest == collection.digest:
+    if mined.manifest.recipe.relabel and mined.collection.digest == collection.digest:
         return
     raise TrainingError(
-        f"{mined.path}: this set was mined from {of['name']}, split {of['split']}, as it was then, and the rows are of "
+        f"{mined.path}: this set was mined from {of.name}, split {of.split}, as it was then, and the rows are of "
         f"{collection.name}, split {collection.split}; mine again, or give the rows that collection"
     )
 
