@@ -120,7 +120,7 @@ def test_positives_that_the_teacher_would_call_negatives(mine: Mine) -> None:
 
 def test_margins_that_fail_their_gates_are_errors(mine: Mine) -> None:
     assert [one.split(":")[1] for one in _said(mine(LISTS, GOOD | {"p": 0.02}), "FG021")] == [
-        " mean of positive minus negative teacher score, in logits",
+        " mean of the positive's teacher score minus the negative's, in logits",
         " share of negatives that the teacher scores above their positive",
     ]
     assert _said(mine(LISTS, GOOD), "FG021") == []
