@@ -1,4 +1,4 @@
-"""`foolsgold check`: the anti-patterns, as a linter, and the checklist before production."""
+"""`foolsgold check`: a linter for mistakes, and the checklist before production."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ _COLOURS = {"error": "red", "warning": "yellow", "yes": "green", "no": "red", "u
 def check(
     path: Annotated[
         Path | None,
-        typer.Argument(metavar="[PATH]", help="A recipe, a mined set, a run of training, a trained model."),
+        typer.Argument(metavar="PATH", help="A recipe, a mined set, a run of training or a trained model."),
     ] = None,
-    explain: Annotated[
-        str | None, typer.Option(metavar="CODE", help="Say what a rule is about, and check nothing.")
-    ] = None,
+    explain: Annotated[str | None, typer.Option(metavar="CODE", help="Explain a rule, and check nothing.")] = None,
     as_checklist: Annotated[
-        bool, typer.Option("--checklist", help="Of a set or run: the checklist before production, with evidence.")
+        bool,
+        typer.Option("--checklist", help="Answer the checklist before production for a set or a run, with evidence."),
     ] = False,
-    select: Annotated[str | None, typer.Option(metavar="CODES", help="Only these rules, as in FG001,FG01.")] = None,
-    ignore: Annotated[str | None, typer.Option(metavar="CODES", help="Not these rules.")] = None,
+    select: Annotated[
+        str | None, typer.Option(metavar="CODES", help="Check only these rules, as in FG001,FG01.")
+    ] = None,
+    ignore: Annotated[str | None, typer.Option(metavar="CODES", help="Leave out these rules.")] = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Run teacher and student on up to 100 held-out queries (FG005).")
     ] = False,
     assign: Assign = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also say what could not be checked, and why.")
+        bool, typer.Option("--verbose", "-v", help="Also list what could not be checked, and why.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Look for what makes mining and training worse: one code, one sentence why, one fix. Exits with 1 on an error.
+    """Find mistakes in recipes, mined sets and runs, each with a reason and a fix. Exits with 1 on an error.
 
     Examples: `foolsgold check recipe.yaml`, `foolsgold check mined/ --set student.model=runs/RUN/model`,
     `foolsgold check --explain FG003` or `foolsgold check --checklist runs/RUN`

@@ -24,7 +24,7 @@ def log(
     ),
     as_json: Json = False,
 ) -> None:
-    """Show where models and mined sets came from: model <- set <- set <- student, with dates and what each brought.
+    """Show where models and mined sets came from: model <- set <- set <- student, with dates and what each step changed.
 
     Example: `foolsgold log runs/`
     """
@@ -59,7 +59,7 @@ def _line(node: Node) -> Text:
     if facts.get("mean_margin") is not None:
         said.append(f"mean margin {facts['mean_margin']:.2f}")
     if facts.get("delta") is not None:
-        said.append(f"brought {facts['delta']:+.4f}")
+        said.append(f"{facts['delta']:+.4f} from training on it")
     if node.kind == "student":
         said.append(str(facts["is"]))
     when = f"{node.created[:16].replace('T', ' ')}  " if node.created else ""

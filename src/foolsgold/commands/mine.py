@@ -92,7 +92,7 @@ def mine(
         print_set(mined)
     failed = [gate.name for gate in mined.audit().gates if gate.verdict == "fail"]
     if strict and failed:
-        raise GateFailed(f"{mined.path}: {' and '.join(failed)} failed; the set is written all the same")
+        raise GateFailed(f"{mined.path}: {' and '.join(failed)} failed; the set is written nevertheless")
 
 
 def print_set(mined: MinedSet, *more: RenderableType) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from foolsgold.models.describe import describe, own_prompt, prompts_in_use
 from foolsgold.models.names import locate
 from foolsgold.models.protocol import Role
 from foolsgold.recipe import ModelSpec, TeacherSpec
+from foolsgold.records import LongArray
 
 if TYPE_CHECKING:
     from foolsgold.findings.strength import Strength
@@ -84,20 +84,21 @@ def missing_prompts(subject: Subject) -> Said:
 def truncation(subject: Subject) -> Said:
     """FG018: more than a tenth of the documents are longer than what a model reads."""
     teacher, collection = subject.recipe.teacher, subject.collection
-    readers: list[tuple[str, ModelSpec | TeacherSpec]] = [*_encoders(subject)]
-    if teacher is not None and not _is_function(teacher):
-        readers.append(("teacher", teacher))
-    for at, spec in readers:
+    specs: list[tuple[str, ModelSpec | TeacherSpec]] = [*_encoders(subject)]
+    if teacher is not None and not teacher.is_function:  # only its author knows what a function reads
+        specs.append(("teacher", teacher))
+    for at, spec in specs:
         try:
-            cut = _cut(spec)
+            reader = _reader(spec)
         except (Unknown, ModelError) as why:
             yield Unknown(str(why))
             continue
-        share, seen = cut.share(collection, spec)
+        lengths = _lengths(reader, collection, getattr(spec, "prompt", None) or "")
+        share = np.mean(lengths > reader.max_length)
         if share > MOST_CUT:
-            what = "pairs of query and document" if cut.pairs else "documents"
-            said = f"{spec.model} reads {cut.max_length} tokens, and {share:.0%} of the {what} are longer (of {seen:,})"
-            yield Fault(f"{at}.max_length", said)
+            said = f"{spec.model} reads {reader.max_length} tokens, and {share:.0%} of the "
+            said += "pairs of query and document" if reader.pairs else "documents"
+            yield Fault(f"{at}.max_length", f"{said} are longer (of {len(lengths):,})")
 
 
 def local_folder(name: str) -> Path:
@@ -155,9 +156,8 @@ def _encoders(subject: Subject) -> Iterator[tuple[str, ModelSpec]]:
             yield at, one
 
 
-@dataclass(frozen=True)
-class _Cut:
-    """How a model's texts are cut: its tokeniser, which does not cut itself, and after how many tokens.
+class _Reader(NamedTuple):
+    """What a model reads of a text: its tokeniser, which does not cut, and how many tokens.
 
     pairs: whether query and document are one input.
     """
@@ -166,22 +166,9 @@ class _Cut:
     max_length: int
     pairs: bool
 
-    def share(self, collection: Collection, spec: ModelSpec | TeacherSpec) -> tuple[float, int]:
-        """The share of documents that are cut, and how many were looked at."""
-        documents, queries = collection.documents, collection.queries
-        rows = np.unique(np.linspace(0, len(documents) - 1, min(len(documents), _SAMPLE)).astype(np.int64))
-        texts = documents.take(rows)
-        inputs: list[Any] = texts
-        if self.pairs:
-            asked = queries.take(np.arange(len(texts)) % len(queries))
-            prompt = getattr(spec, "prompt", None) or ""
-            inputs = [(prompt + query, text) for query, text in zip(asked, texts, strict=True)]
-        lengths = np.array([len(encoding.ids) for encoding in self.tokenizer.encode_batch_fast(inputs)])
-        return float(np.mean(lengths > self.max_length)), len(texts)
 
-
-def _cut(spec: ModelSpec | TeacherSpec) -> _Cut:
-    """How a model cuts its texts, from its files.
+def _reader(spec: ModelSpec | TeacherSpec) -> _Reader:
+    """From a model's files.
 
     Raises:
         Unknown: they do not say.
@@ -196,7 +183,7 @@ def _cut(spec: ModelSpec | TeacherSpec) -> _Cut:
 
         graph = OnnxModel(folder, max_length=spec.max_length)
         graph.tokenizer.no_truncation()
-        return _Cut(graph.tokenizer, graph.max_length, pairs=logit_output(graph) is not None)
+        return _Reader(graph.tokenizer, graph.max_length, pairs=logit_output(graph) is not None)
     file = about.base / "tokenizer.json"
     if not file.is_file():
         raise Unknown(f"{spec.model}: has no tokenizer.json to count tokens with")
@@ -210,9 +197,15 @@ def _cut(spec: ModelSpec | TeacherSpec) -> _Cut:
         spec.kind == "cross_encoder"
         or (spec.kind == "auto" and (about.kind == "CrossEncoder" or not (about.kind or about.modules)))
     )
-    return _Cut(tokenizer, min(limits), pairs=pairs)
+    return _Reader(tokenizer, min(limits), pairs=pairs)
 
 
-def _is_function(spec: TeacherSpec) -> bool:
-    """A function of the user's own: what it reads, only its author knows."""
-    return spec.kind == "callable" or (":" in spec.model and not spec.model.startswith("package:"))
+def _lengths(reader: _Reader, collection: Collection, prompt: str) -> LongArray:
+    """int64 (n): the tokens of documents spread evenly over the collection, with a query where it reads pairs."""
+    documents, queries = collection.documents, collection.queries
+    rows = np.unique(np.linspace(0, len(documents) - 1, min(len(documents), _SAMPLE)).astype(np.int64))
+    inputs: list[Any] = documents.take(rows)
+    if reader.pairs:
+        asked = queries.take(np.arange(len(rows)) % len(queries))
+        inputs = [(prompt + query, text) for query, text in zip(asked, inputs, strict=True)]
+    return np.array([len(encoding.ids) for encoding in reader.tokenizer.encode_batch_fast(inputs)])

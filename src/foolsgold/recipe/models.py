@@ -57,6 +57,14 @@ class TeacherSpec(Stage):
     )
     exhaustive: bool = Field(False, description="score every candidate, not only those that can change the result")
 
+    @property
+    def is_function(self) -> bool:
+        """Whether it is a function of the user's own, as module:function."""
+        if self.kind != "auto":
+            return self.kind == "callable"
+        module, _, function = self.model.partition(":")
+        return module != "package" and all(part.isidentifier() for part in (*module.split("."), *function.split(".")))
+
 
 class JudgeSpec(Stage):
     """A language model that is asked about ambiguous candidates: any endpoint with OpenAI's chat completions."""

@@ -30,7 +30,7 @@ def load_teacher(spec: TeacherSpec, retriever: ModelSpec | None = None) -> Teach
         from foolsgold.teachers.on_ray import RayTeacher
 
         return RayTeacher(spec, retriever, load_teacher)
-    if _is_function(spec):
+    if spec.is_function:
         from foolsgold.teachers.callable import CallableTeacher
 
         return CallableTeacher(spec)
@@ -62,19 +62,12 @@ def find_teacher(spec: TeacherSpec) -> None:
     Raises:
         ModelError, RecipeError, MissingExtra: as `load_teacher`.
     """
-    if _is_function(spec):
+    if spec.is_function:
         from foolsgold.teachers.callable import CallableTeacher
 
         CallableTeacher(spec)
     else:
         fetched(locate(spec.model), with_code=spec.trust_remote_code)
-
-
-def _is_function(spec: TeacherSpec) -> bool:
-    if spec.kind != "auto":
-        return spec.kind == "callable"
-    module, _, function = spec.model.partition(":")
-    return module != "package" and all(part.isidentifier() for part in (*module.split("."), *function.split(".")))
 
 
 def _kind(located: Located) -> str:
