@@ -26,12 +26,10 @@ def check(
     explain: Annotated[str | None, typer.Option(metavar="CODE", help="Explain a rule, and check nothing.")] = None,
     as_checklist: Annotated[
         bool,
-        typer.Option("--checklist", help="Answer the checklist before production for a set or a run, with evidence."),
+        typer.Option("--checklist", help="Answer the checklist before production, for a set or a run."),
     ] = False,
-    select: Annotated[
-        str | None, typer.Option(metavar="CODES", help="Check only these rules, as in FG001,FG01.")
-    ] = None,
-    ignore: Annotated[str | None, typer.Option(metavar="CODES", help="Leave out these rules.")] = None,
+    select: Annotated[str | None, typer.Option(metavar="CODES", help="Only these rules, as in FG001,FG01.")] = None,
+    ignore: Annotated[str | None, typer.Option(metavar="CODES", help="All rules except these.")] = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Run teacher and student on up to 100 held-out queries (FG005).")
     ] = False,

@@ -24,7 +24,7 @@ def log(
     ),
     as_json: Json = False,
 ) -> None:
-    """Show where models and mined sets came from: model <- set <- set <- student, with dates and what each step changed.
+    """Show what models and mined sets came from: model <- set <- set <- student, with dates and what each changed.
 
     Example: `foolsgold log runs/`
     """
