@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from zlib import crc32
 
@@ -121,8 +121,9 @@ def _checksums(folder: Path) -> dict[str, int]:
 
 
 def _remove(path: Path) -> None:
-    """A file or folder, if it is there."""
+    """Remove a file or folder if it is there and can be removed."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink()

@@ -96,9 +96,9 @@ def test_a_tampered_demo_model_is_refused_before_it_is_loaded(tmp_path, monkeypa
     monkeypatch.syspath_prepend(str(tmp_path))
     demo = known.Known(requirement="fake-package==1.0", model="fake", digests={"model.onnx": "0" * 64})
     monkeypatch.setitem(known.KNOWN, "fake_package/model", demo)
-    with pytest.raises(ModelError, match=r"model\.onnx is not the one of fake-package==1\.0"):
+    with pytest.raises(ModelError, match=r"model\.onnx is not the file of fake-package==1\.0"):
         load_encoder(ModelSpec(model="package:fake_package/model"))
-    with pytest.raises(ModelError, match="is not the one"):
+    with pytest.raises(ModelError, match="is not the file of"):
         locate("package:fake_package/model/")  # spelt in another way, the same model
 
 

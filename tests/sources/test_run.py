@@ -77,8 +77,8 @@ def test_unknown_ids_are_counted_and_passed_over(tmp_path: Path) -> None:
     run = source(tmp_path, "p Q0 a 1 1 x\np Q0 z 2 2 x\np Q0 y 3 3 x\ns Q0 a 1 1 x\n")
     assert retrieve(run, [0]) == [[(0, 1.0)]]
     assert run.notes == (
-        "engine.run: queries that the collection does not have: 1, passed over (as 's')",
-        "engine.run: documents that the collection does not have: 2, passed over (as 'z')",
+        "engine.run: queries that the collection does not have: 1, skipped (as 's')",
+        "engine.run: documents that the collection does not have: 2, skipped (as 'z')",
     )
 
 
@@ -157,8 +157,8 @@ def test_a_run_that_is_written_is_read_back_sorted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "hit", "said"),
     [
-        ("q 1", ("a", 1.0), "'q 1' cannot stand in a run"),
-        ("q", ("", 1.0), "'' cannot stand in a run"),
+        ("q 1", ("a", 1.0), "'q 1' cannot be in a run"),
+        ("q", ("", 1.0), "'' cannot be in a run"),
         ("q", ("a", float("nan")), "the score is nan"),
     ],
 )

@@ -116,7 +116,7 @@ def test_cached_scores_equal_the_teacher_s_own_in_any_order_and_with_any_repeats
 def test_a_score_that_is_no_finite_number_names_its_pair_and_nothing_is_kept(store, value):
     cached = CachedTeacher(Answers([1.0, value], [1.0, 2.0]), store)
     pairs = [("q", "good"), ("why", "x" * 100)]
-    with pytest.raises(TeacherError, match=r"1 of 2 pairs .* query 'why', document 'x{60}\.\.\.'"):
+    with pytest.raises(TeacherError, match=r"1 of 2 scores .* query 'why', document 'x{60}\.\.\.'"):
         cached.score(pairs)
     assert cached.score(pairs).tolist() == [1.0, 2.0]
     assert cached.calls == 2
@@ -129,10 +129,10 @@ def test_a_score_that_is_no_finite_number_names_its_pair_and_nothing_is_kept(sto
         ([1.0, 2.0, 3.0], "gave 3 scores for 2 pairs"),
         (1.0, r"shape \(\)"),
         ([[1.0], [2.0]], r"shape \(2, 1\)"),
-        ([[1.0], [2.0, 3.0]], "one number a pair"),
-        (["high", "low"], "one number a pair"),
-        (None, "one number a pair"),
-        ([None, 1.0], "one number a pair"),
+        ([[1.0], [2.0, 3.0]], "one number per pair"),
+        (["high", "low"], "one number per pair"),
+        (None, "one number per pair"),
+        ([None, 1.0], "one number per pair"),
     ],
 )
 def test_anything_but_one_number_a_pair_is_refused(store, answer, problem):
@@ -149,7 +149,7 @@ def test_lists_tuples_and_arrays_of_numbers_are_taken(store, answer):
 
 @pytest.mark.parametrize(("scale", "value"), [("probability", 1.5), ("probability", -0.1), ("cosine", 3.0)])
 def test_a_score_outside_the_declared_scale_is_refused(store, scale, value):
-    with pytest.raises(TeacherError, match=f"no finite {scale}: .* query 'q', document 'b'"):
+    with pytest.raises(TeacherError, match=f"not a finite {scale}: .* query 'q', document 'b'"):
         CachedTeacher(Answers([0.5, value], scale=scale), store).score([("q", "a"), ("q", "b")])
 
 

@@ -102,7 +102,11 @@ def test_what_the_function_raises_is_wrapped_and_chained(write):
 
 @pytest.mark.parametrize(
     ("body", "problem"),
-    [("[0.5]", "gave 1 scores for 2 pairs"), ("[0.5, float('nan')]", "no finite probability"), ("[0.5, 7]", "7.0 for")],
+    [
+        ("[0.5]", "gave 1 scores for 2 pairs"),
+        ("[0.5, float('nan')]", "not a finite probability"),
+        ("[0.5, 7]", "7.0 for"),
+    ],
 )
 def test_a_wrong_answer_names_the_function(write, body, problem):
     write(f"def score(pairs):\n    return {body}\n")

@@ -198,7 +198,7 @@ def test_a_wrong_path_is_named(endpoint: Endpoint) -> None:
 @pytest.mark.parametrize("body", ["<html>hello</html>", {"choices": []}, {"error": None}, [1]])
 def test_a_body_that_is_no_completion_is_shown(endpoint: Endpoint, body: Any) -> None:
     endpoint.say = lambda question: (200, body)
-    with pytest.raises(TeacherError, match="gave no chat completion but"):
+    with pytest.raises(TeacherError, match="did not answer with a chat completion but with"):
         _judge(endpoint).judge([("q", "p", "c")])
 
 
@@ -207,7 +207,7 @@ def test_one_unreadable_reply_is_unsure_and_a_model_of_which_none_can_be_read_is
     triples = [("q", "p", f"c{number}") for number in range(4)]
     assert _known(_judge(endpoint).judge(triples)) == [0.5, 0.0, 0.0, 0.0]
     endpoint.say = lambda question: completion(None)
-    with pytest.raises(TeacherError, match="m-1 answers none of yes, no and unsure"):
+    with pytest.raises(TeacherError, match="m-1 answers neither yes, no nor unsure"):
         _judge(endpoint).judge(triples)
 
 
@@ -319,11 +319,11 @@ def test_a_key_that_can_be_none_is_said_before_anything_is_sent(
 
 def test_a_reply_that_cannot_be_decoded_is_one_sentence(endpoint: Endpoint) -> None:
     endpoint.headers = {"content-encoding": "gzip"}  # which it is not
-    with pytest.raises(TeacherError, match=r"broke off 5 times \(DecodingError\)"):
+    with pytest.raises(TeacherError, match=r"failed 5 times \(DecodingError\)"):
         _judge(endpoint).judge([("q", "p", "c")])
     endpoint.headers = {}
     endpoint.say = lambda question: (200, "[" * 200_000)
-    with pytest.raises(TeacherError, match="gave no chat completion but"):
+    with pytest.raises(TeacherError, match="did not answer with a chat completion but with"):
         _judge(endpoint).judge([("q", "p", "c")])
 
 

@@ -78,7 +78,7 @@ def test_an_embedding_model_called_a_cross_encoder_is_refused():
 
 
 def test_a_cross_encoder_with_several_labels_is_refused_with_the_remedy(folder):
-    with pytest.raises(ModelError, match=r"has 3 labels; a teacher must give one logit a pair.*module:function"):
+    with pytest.raises(ModelError, match=r"has 3 labels; a teacher must give one logit per pair.*module:function"):
         load_teacher(TeacherSpec(model=str(cross_encoder(folder / "three", num_labels=3))))
 
 

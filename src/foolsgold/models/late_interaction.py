@@ -54,7 +54,7 @@ def load_late_interaction(spec: ModelSpec) -> LateInteraction:
     """The model that a recipe names: an ONNX folder with onnxruntime, anything else with sentence-transformers.
 
     Raises:
-        ModelError: the model cannot be found or loaded, or is no late-interaction model.
+        ModelError: the model cannot be found or loaded, or is not a late-interaction model.
         MissingExtra: it needs torch.
     """
     located = locate(spec.model)
@@ -120,7 +120,7 @@ class Markers:
 
 
 class OnnxLateInteraction:
-    """A folder with model.onnx and tokenizer.json whose output is a vector a token. Imports no torch."""
+    """A folder with model.onnx and tokenizer.json whose output is one vector per token. Imports no torch."""
 
     def __init__(self, located: Located, spec: ModelSpec) -> None:
         self.name = spec.model
@@ -230,6 +230,6 @@ def _token_output(model: OnnxModel, name: str) -> str:
         if output in model.outputs and len(model.output_shape(output)) == 3:
             return output
     raise ModelError(
-        f"{name}: no output with a vector a token (it has: {', '.join(model.outputs)}), "
-        "so it is no late-interaction model"
+        f"{name}: has no output with one vector per token (it has: {', '.join(model.outputs)}), "
+        "so it is not a late-interaction model"
     )

@@ -155,4 +155,4 @@ def _why(error: Exception) -> str:
         "OfflineModeIsEnabled": "the Hub's client is set to be offline, and the model has not been downloaded before",
     }
     short = " ".join(str(error).split())[:200] or type(error).__name__
-    return known_causes.get(type(error).__name__, f"cannot be had from the Hub ({short})")
+    return known_causes.get(type(error).__name__, f"cannot be downloaded from the Hub ({short})")

@@ -58,7 +58,7 @@ class OnnxEncoder:
 
 
 def _how_to_read(model: OnnxModel, spec: ModelSpec) -> tuple[str, Pooling | None]:
-    """Which output holds the vectors, and how those of its tokens are pooled (None: one vector a text already)."""
+    """Which output holds the vectors, and how those of its tokens are pooled (None: one vector per text already)."""
     if "logits" in model.outputs:
         raise ModelError(
             f"{spec.model}: is a cross-encoder (its output is logits), which scores pairs; name it as the teacher"
@@ -70,7 +70,7 @@ def _how_to_read(model: OnnxModel, spec: ModelSpec) -> tuple[str, Pooling | None
     if tokens is None:
         raise ModelError(
             f"{spec.model}: has no output named sentence_embedding, last_hidden_state or token_embeddings "
-            f"(it has: {', '.join(model.outputs)}), so it is no embedding model that foolsgold can run"
+            f"(it has: {', '.join(model.outputs)}), so foolsgold cannot run it as an embedding model"
         )
     if model.about.has_dense_layer:
         raise ModelError(

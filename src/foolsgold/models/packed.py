@@ -1,6 +1,6 @@
 """Linear layers in bfloat16 on a CPU, whose weights are laid out once as oneDNN multiplies them. Imports torch.
 
-torch's own layers lay them out anew for each batch. This is the operator that torch's compiler emits, but needs no C++
+torch's own layers lay them out again for each batch. This is the operator that torch's compiler emits, but needs no C++
 compiler here.
 """
 

@@ -13,7 +13,7 @@ _MEGABYTES = 256
 class Remembered:
     """Encodes each distinct text once, until `megabytes` of vectors are held; then the longest unused go first.
 
-    encode: texts to one array a text, of any shape.
+    encode: texts to one array per text, of any shape.
     """
 
     def __init__(self, encode: Callable[[list[str]], Sequence[FloatArray]], megabytes: int = _MEGABYTES) -> None:

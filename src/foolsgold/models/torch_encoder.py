@@ -19,7 +19,7 @@ from foolsgold.progress import Advance, no_steps
 from foolsgold.recipe import ModelSpec
 from foolsgold.records import FloatArray, LongArray
 
-_BATCH = 128  # texts, where the recipe leaves it open
+_BATCH = 128  # texts, where the recipe does not say
 _CPU_TOKENS = 2_048  # of a batch with its padding: what lies between two layers stays in a core's share of the cache
 _GPU_TOKENS = 65_536
 _TOKENIZED_AT_ONCE = 256
@@ -116,7 +116,7 @@ def _refuse_other_kinds(folder: Path, spec: ModelSpec) -> None:
         raise ModelError(f"{spec.model}: has a model.onnx but no tokenizer.json, which it needs beside it")
     if about.kind not in (None, "SentenceTransformer"):
         raise ModelError(
-            f"{spec.model}: is {about.what}, not a model with one vector a text; it cannot be the retriever"
+            f"{spec.model}: is {about.what}, not a model with one vector per text; it cannot be the retriever"
         )
     if about.modules and spec.pooling != "auto":
         raise ModelError(f"{spec.model}: says itself how it pools; leave pooling: auto")

@@ -32,11 +32,11 @@ _log = logging.getLogger(__name__)
 class DenseSource:
     """Implements `Source`: search by inner product, which is the cosine where the model compares by cosine.
 
-    Exact, or with `index` in the recipe approximate: then as little is searched as finds `recall` of the exact hits of
-    a sample of queries, and what the sample showed is in `describe`. Scores are exact either way.
+    Exact, or with `index` in the recipe approximate: then only as much is searched as it takes to find `recall` of the
+    exact hits of a sample of queries, and `describe` has what the sample showed. Scores are exact either way.
 
     The model is loaded, and all documents and queries are encoded into the store under `cache`, when they are first
-    needed; the model is let go after that, so that its memory is free for the teacher.
+    needed; the model is dropped after that, so that the teacher has its memory.
 
     Raises:
         SourceError: an index with more lists than can be learnt from the documents.

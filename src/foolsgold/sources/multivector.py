@@ -32,7 +32,7 @@ class MultiVectorSource:
     """Implements `Source`. Scores are MaxSim divided by the query's tokens, in cosine range (see `max_sim`).
 
     The model is loaded, and all documents and queries are encoded into the store under `cache`, when they are first
-    needed; the model is let go after that. The search reads the whole corpus' token vectors a block at a time.
+    needed; the model is dropped after that. The search reads the whole corpus' token vectors a block at a time.
     """
 
     def __init__(self, name: str, spec: MultiVectorSpec, collection: Collection, cache: Path) -> None:

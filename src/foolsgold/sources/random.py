@@ -1,4 +1,4 @@
-"""Random documents: the negatives that nobody has to search for, and the floor that every other source must beat."""
+"""Random documents: the negatives that nobody has to search for, and the level that every other source must beat."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy.typing as npt
 from foolsgold.progress import SILENT, Progress
 from foolsgold.records import FloatArray, Hits, IntArray
 
-_SMALL = 4096  # documents that are put in order whole, which is as quick and holds for any depth
+_SMALL = 4096  # documents that are put in order whole, which is as quick, and right for any depth
 
 
 class RandomSource:
-    """Draws documents uniformly, each at most once a query.
+    """Draws documents uniformly, each at most once per query.
 
     A query's draw depends on the seed, the source's name and the query's row alone: a greater depth (of up to a quarter
     of a large corpus) only adds to it, and documents put at the end of the corpus move few of the others. The score is
-    one over the place in the draw: it orders, and says nothing.
+    one over the place in the draw: it only orders.
     """
 
     def __init__(self, name: str, n_documents: int, seed: int) -> None:
@@ -42,7 +42,7 @@ class RandomSource:
         """The first k documents of the query's own order of all documents."""
         if self.n_documents <= _SMALL or 4 * k > self.n_documents:
             return np.argsort(rng.random(self.n_documents), kind="stable")[:k]
-        # Rows below the next power of two, those that are not there passed over: O(k), and mostly the same rows for a
+        # Rows below the next power of two, those that do not exist are skipped: O(k), and mostly the same rows for a
         # corpus a little larger.
         mask = np.uint64((1 << (self.n_documents - 1).bit_length()) - 1)
         drawn: dict[int, None] = {}

@@ -42,7 +42,9 @@ class RunSource:
             raise SourceError(f"{self.path}: no such run file")
         run = _read_parquet(self.path) if self.path.suffix.lower() == ".parquet" else _read_trec(self.path)
         if not len(run.score):
-            raise SourceError(f"{self.path}: empty; a run lists query-id Q0 doc-id rank score tag, one document a line")
+            raise SourceError(
+                f"{self.path}: empty; a run lists query-id Q0 doc-id rank score tag, one document per line"
+            )
         query, unknown_queries = _rows_of(run.query_ids, run.query, collection.queries)
         doc, unknown_docs = _rows_of(run.doc_ids, run.doc, collection.documents)
         known = (query >= 0) & (doc >= 0)
@@ -52,7 +54,7 @@ class RunSource:
                 f"first: query {run.query_ids[0]!r}, document {run.doc_ids[0]!r}); is it the run of another collection?"
             )
         notes = [
-            f"{self.path.name}: {what} that the collection does not have: {len(ids):,}, passed over (as {ids[0]!r})"
+            f"{self.path.name}: {what} that the collection does not have: {len(ids):,}, skipped (as {ids[0]!r})"
             for what, ids in (("queries", unknown_queries), ("documents", unknown_docs))
             if ids
         ]
@@ -103,7 +105,7 @@ def write_run(
             for rank, (doc_id, score) in enumerate(sorted(found, key=lambda hit: -hit[1]), 1):
                 for own_id in (query_id, doc_id):
                     if len(own_id.split()) != 1:
-                        raise SourceError(f"{target}: the id {own_id!r} cannot stand in a run: it has white space")
+                        raise SourceError(f"{target}: the id {own_id!r} cannot be in a run: it has white space")
                 if not math.isfinite(score):
                     raise SourceError(f"{target}: query {query_id!r}, document {doc_id!r}: the score is {score}")
                 file.write(f"{query_id} Q0 {doc_id} {rank} {float(score)!r} {tag}\n")

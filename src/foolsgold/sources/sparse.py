@@ -24,7 +24,7 @@ class SparseSource:
     """Implements `Source`. Scores are inner products of term weights, cosines where the model compares by cosine.
 
     A document that shares no term with the query is never proposed. The model is loaded, and all documents and queries
-    are encoded into the store under `cache`, when they are first needed; the model is let go after that.
+    are encoded into the store under `cache`, when they are first needed; the model is dropped after that.
     """
 
     def __init__(self, name: str, spec: SparseSpec, collection: Collection, cache: Path) -> None:
@@ -105,7 +105,7 @@ class _Best:
         self.rows = np.empty(0, dtype=np.int32)
 
     def add(self, products: Any, rows: Any) -> None:
-        """products: float64, rounded once to float32 here, so that the order in which terms were added is not seen."""
+        """products: float64, rounded once to float32 here, so that the order of adding terms does not matter."""
         scores = np.concatenate([self.scores, products.astype(np.float32)])
         rows = np.concatenate([self.rows, rows.astype(np.int32)])
         keep = scores > 0

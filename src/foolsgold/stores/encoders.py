@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,46 +29,39 @@ from foolsgold.records import FloatArray
 _LIBRARIES = ("foolsgold", "onnxruntime", "sentence-transformers", "torch", "transformers")
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """What `Encoder` says of itself, and its two prompts."""
+@dataclass
+class DescribedEncoder:
+    """Implements `Encoder`: answers from the facts that are known of a model, and loads it for the first text.
+
+    file: where the facts are kept.
+    """
 
     name: str
     fingerprint: str
     dimension: int
     similarity: Similarity
     dtype: str
-    query: str
-    document: str
-
-
-class DescribedEncoder:
-    """Implements `Encoder`: answers from what is known of a model, and loads it for the first text."""
-
-    def __init__(self, facts: _Facts, spec: ModelSpec, file: Path) -> None:
-        self.name, self.fingerprint, self.dimension = facts.name, facts.fingerprint, facts.dimension
-        self.similarity, self.dtype = facts.similarity, facts.dtype
-        self._prompts: dict[Role, str] = {"query": facts.query, "document": facts.document}
-        self._spec = spec
-        self._file = file
-        self._encoder: Encoder | None = None
+    prompts: dict[Role, str]
+    spec: ModelSpec
+    file: Path
+    _encoder: Encoder | None = None
 
     def prompt(self, role: Role) -> str:
         """What is put before each text of that role."""
-        return self._prompts[role]
+        return self.prompts[role]
 
     def encode(self, texts: Sequence[str], role: Role, advance: Advance) -> FloatArray:
         """float32 (n, dimension), by the model.
 
         Raises:
-            ModelError: the model is not what was written down of it.
+            ModelError: the model does not match the facts that were kept.
         """
         if self._encoder is None:
-            self._encoder = load_encoder(self._spec)
+            self._encoder = load_encoder(self.spec)
         if self._encoder.fingerprint != self.fingerprint:
-            self._file.unlink(missing_ok=True)
+            self.file.unlink(missing_ok=True)
             raise ModelError(
-                f"{self.name}: does not compute on this machine as it did when {self._file} was written, which is "
+                f"{self.name}: does not compute on this machine as it did when {self.file} was written, which is "
                 "removed now; run the same command again"
             )
         return self._encoder.encode(texts, role, advance)
@@ -82,34 +75,21 @@ def described_encoder(spec: ModelSpec, cache: Path) -> Encoder:
     """
     located = fetched(locate(spec.model), with_code=spec.trust_remote_code)
     file = cache / "encoders" / f"{fingerprint(located, spec.model_dump(), _surroundings())}.json"
-    facts = _read(file)
-    if facts is not None:
-        return DescribedEncoder(facts, spec, file)
+    with suppress(OSError, ValueError, TypeError):  # not there yet, or damaged
+        return DescribedEncoder(**json.loads(file.read_text(encoding="utf-8")), spec=spec, file=file)
     encoder = load_encoder(spec)
-    facts = _Facts(
-        name=encoder.name,
-        fingerprint=encoder.fingerprint,
-        dimension=encoder.dimension,
-        similarity=encoder.similarity,
-        dtype=encoder.dtype,
-        query=encoder.prompt("query"),
-        document=encoder.prompt("document"),
-    )
+    facts: dict[str, Any] = {
+        name: getattr(encoder, name) for name in ("name", "fingerprint", "dimension", "similarity", "dtype")
+    }
+    facts["prompts"] = {"query": encoder.prompt("query"), "document": encoder.prompt("document")}
     # a cache that cannot be written costs the loading, and is warned of with the vectors
     with suppress(OSError), written_whole(file) as partial:
-        partial.write_text(json.dumps(asdict(facts)), encoding="utf-8")
+        partial.write_text(json.dumps(facts), encoding="utf-8")
     return encoder
 
 
-def _read(file: Path) -> _Facts | None:
-    try:
-        return _Facts(**json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
-
-
 def _surroundings() -> list[Any]:
-    """What a model's dtype and device follow from, as far as can be told without torch."""
+    """What a model's dtype and device follow from, as far as that is known without torch."""
     return [
         *(_version(library) for library in _LIBRARIES),
         sys.platform,

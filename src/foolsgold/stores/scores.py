@@ -54,7 +54,7 @@ class ScoreStore:
             return self._get(teacher, keys)
         except sqlite3.DatabaseError as error:
             if _code(error) in _BROKEN:
-                self._start_anew(error)
+                self._start_again(error)
             elif isinstance(error, sqlite3.OperationalError):
                 log.warning("%s cannot be read (%s); %d pairs may be scored again", self.path, error, len(keys))
             else:
@@ -67,7 +67,7 @@ class ScoreStore:
             self._put(teacher, keys, scores)
         except sqlite3.DatabaseError as error:
             if _code(error) in _BROKEN:
-                self._start_anew(error)
+                self._start_again(error)
                 self._put(teacher, keys, scores)
             elif _code(error) == sqlite3.SQLITE_READONLY:  # found out only now where other files of the store exist
                 self._connection.close()
@@ -140,7 +140,7 @@ class ScoreStore:
         log.warning(said, self.path, error)
         return _connect(":memory:")
 
-    def _start_anew(self, error: sqlite3.DatabaseError) -> None:
+    def _start_again(self, error: sqlite3.DatabaseError) -> None:
         self._connection.close()
         try:
             self._move_aside(error)
@@ -158,7 +158,9 @@ class ScoreStore:
             part = self.path.with_name(self.path.name + suffix)
             if part.exists():
                 os.replace(part, aside.with_name(aside.name + suffix))
-        log.warning("%s is not a usable score store (%s); moved to %s and started anew", self.path, error, aside.name)
+        log.warning(
+            "%s is not a usable score store (%s); moved to %s, and a new store is started", self.path, error, aside.name
+        )
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:
@@ -182,7 +184,7 @@ def _connect(path: Path | str) -> sqlite3.Connection:
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
-    """A connection to a file that cannot be written, opened anew for each reading.
+    """A connection to a file that cannot be written, opened again for each reading.
 
     Readers share a file beside it with the writers, which cannot be made here. Without a log of writes (-wal) there is
     no writer and every score is in the file itself, which is then read as one that does not change. That a writer came

@@ -1,8 +1,8 @@
 """The store of embeddings: `.npy` files under CACHE/embeddings/FINGERPRINT, encoded once, resumable.
 
 While a file is being written it is `NAME.partial.npy`, and `NAME.done` has the checksums of what is complete, written
-after that is on disk. A killed run loses at most a part. The checksums stay beside the whole file: vectors that are not
-as they were written, after a power cut or on a bad disk, are encoded again. That takes reading the file once, which the
+after that is on disk. A killed run loses at most a part. The checksums stay beside the whole file: vectors that have
+changed since, after a power cut or on a bad disk, are encoded again. That takes reading the file once, which the
 search does anyway. One process writes a file at a time; others wait for it.
 """
 
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 
 from foolsgold.collection.texts import Texts, first_of_equal
-from foolsgold.files import crc32_of_file
+from foolsgold.files import crc32_of_file, written_whole
 from foolsgold.models.protocol import Encoder, Role
 from foolsgold.models.vectors import NotFinite
 from foolsgold.progress import SILENT, Advance, Progress
@@ -71,7 +71,7 @@ def encode_all(encoder: Encoder, texts: Texts, role: Role, *, cache: Path, progr
 
 
 class _Work:
-    """What is to be encoded, in a fixed order, so that a later process can go on where a killed one stopped.
+    """What is to be encoded, in a fixed order, so that a later process can continue where a killed one stopped.
 
     first: int32 (n), the first row that has the same text.
     """
@@ -145,7 +145,7 @@ def _written(path: Path, shape: tuple[int, int], work: _Work) -> FloatArray:
 
 
 def _whole(path: Path, shape: tuple[int, int]) -> FloatArray | None:
-    """The file as a read-only memory map; None where there is none of that shape, or it is not as it was written."""
+    """The file as a read-only memory map; None where it is missing, of another shape or not as it was written."""
     vectors = _mapped(path, shape)
     if vectors is None:
         return None
@@ -211,12 +211,10 @@ def _marker(path: Path) -> Path:
 
 
 def _mark(marker: Path, sums: _Sums) -> None:
-    new = marker.with_suffix(".done.new")
-    with new.open("w", encoding="utf-8") as file:
+    with written_whole(marker) as new, new.open("w", encoding="utf-8") as file:
         json.dump({"window": _WINDOW, "part": _PART, "crc32": sums}, file)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(new, marker)
 
 
 def _marked(marker: Path, n: int) -> _Sums | None:

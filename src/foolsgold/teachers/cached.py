@@ -1,4 +1,4 @@
-"""A teacher that never scores the same texts twice, and whose answers can be trusted to be one finite number a pair."""
+"""A teacher that never scores the same texts twice, and whose answers are checked: one finite number per pair."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class CachedTeacher:
         """float32 (n), on the teacher's scale. What was scored is committed before this returns.
 
         Raises:
-            TeacherError: an answer that is not one finite number a pair, on the declared scale. None of it is kept.
+            TeacherError: an answer that is not one finite number per pair, on the declared scale. None of it is kept.
         """
         keys = list(_keys(pairs))
         distinct: dict[PairKey, int] = {}
         for row, key in enumerate(keys):
             distinct.setdefault(key, row)
         found = self._store.get(self.fingerprint, list(distinct))
-        found = Column(found.values, found.valid & _possible(found.values, self.scale))  # a damaged store is no oracle
+        found = Column(found.values, found.valid & _possible(found.values, self.scale))  # a store may be damaged
         answers = dict(zip(distinct, found.values.tolist(), strict=True))
         missing = [key for key, known in zip(distinct, found.valid, strict=True) if not known]
         with progress.stage("score pairs", len(pairs)) as advance:
@@ -60,7 +60,7 @@ class CachedTeacher:
 
 
 def checked(answer: Any, pairs: Sequence[Pair], scale: Scale, teacher: str = "the teacher") -> FloatArray:
-    """A teacher's answer as float32 (n), if it is one finite number a pair on its scale.
+    """A teacher's answer as float32 (n), if it is one finite number per pair on its scale.
 
     Raises:
         TeacherError: it is not; names the first pair it is not for.
@@ -68,10 +68,10 @@ def checked(answer: Any, pairs: Sequence[Pair], scale: Scale, teacher: str = "th
     try:
         scores = np.asarray(answer)
     except (RuntimeError, TypeError, ValueError) as error:  # lists of several lengths, a tensor on a GPU
-        raise TeacherError(f"{teacher} must give one number a pair, as a list or array ({error})") from None
+        raise TeacherError(f"{teacher} must give one number per pair, as a list or array ({error})") from None
     if scores.ndim != 1 or (scores.dtype.kind not in "fiu" and len(scores)):
         raise TeacherError(
-            f"{teacher} must give one number a pair; for {len(pairs)} pairs it gave shape {scores.shape} "
+            f"{teacher} must give one number per pair; for {len(pairs)} pairs it gave shape {scores.shape} "
             f"of type {scores.dtype} (first pair: {_excerpt(pairs[0])})"
         )
     if len(scores) != len(pairs):
@@ -83,7 +83,7 @@ def checked(answer: Any, pairs: Sequence[Pair], scale: Scale, teacher: str = "th
     if bad.any():
         first_bad = int(np.argmax(bad))
         raise TeacherError(
-            f"{teacher} scored {int(bad.sum())} of {len(pairs)} pairs with what is no finite {scale}: "
+            f"{teacher}: {int(bad.sum())} of {len(pairs)} scores are not a finite {scale}: "
             f"{scores[first_bad]} for {_excerpt(pairs[first_bad])}"
         )
     return scores

@@ -25,7 +25,7 @@ _BATCH = 256
 
 
 class CallableTeacher:
-    """Calls `function(pairs)` with a list of (query, document) tuples; it returns one number a pair.
+    """Calls `function(pairs)` with a list of (query, document) tuples; it returns one number per pair.
 
     Its numbers are taken to be on the scale that the recipe declares. Its fingerprint is the function's attribute
     `fingerprint` where it has one (say it changes with the weights of a model behind the function), else the contents
@@ -44,7 +44,7 @@ class CallableTeacher:
         """float32 (n), on the declared scale.
 
         Raises:
-            TeacherError: the function raised, or did not return one finite number a pair.
+            TeacherError: the function raised, or did not return one finite number per pair.
         """
         answers = [np.empty(0, dtype=np.float32)]
         with progress.stage("score pairs", len(pairs)) as advance:

@@ -20,7 +20,7 @@ from foolsgold.teachers.protocol import Pair
 
 log = logging.getLogger(__name__)
 
-# What is run together where the recipe leaves it open. On two cores batches of 8 read as many pairs a second as any
+# What is run together where the recipe does not say. On two cores batches of 8 read as many pairs a second as any
 # (MiniLM-L12, float32 and bfloat16, pairs of 37 tokens; of 350 tokens in bfloat16 within 4 %).
 _CPU_PAIRS = 8
 _GPU_TOKENS = 65_536  # padding included; 128 pairs of 512 tokens
@@ -47,8 +47,8 @@ class CrossEncoderTeacher:
         self._model, dtype = load_model("CrossEncoder", located.files, spec, activation_fn=self._no_activation)
         if self._model.num_labels != 1:
             raise ModelError(
-                f"{spec.model}: has {self._model.num_labels} labels; a teacher must give one logit a pair. Wrap it in "
-                "a function and name that as module:function, kind callable"
+                f"{spec.model}: has {self._model.num_labels} labels; a teacher must give one logit per pair. Wrap it "
+                "in a function and name that as module:function, kind callable"
             )
         self._batch_size = spec.batch_size or (_CPU_PAIRS if self._model.device.type == "cpu" else None)
         self._fraction = 1  # of such a batch that fits into memory: 1 / this
@@ -59,7 +59,7 @@ class CrossEncoderTeacher:
         """float32 (n), logits; pairs of nearly one length are run together, the longest first.
 
         Raises:
-            ModelError: the device has not the memory for one pair.
+            ModelError: the device does not have the memory for one pair.
         """
         order = np.argsort([-len(query) - len(document) for query, document in pairs], kind="stable")
         scores = np.empty(len(pairs), dtype=np.float32)

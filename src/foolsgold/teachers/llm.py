@@ -56,15 +56,15 @@ _TRIES = 5  # of a request that the endpoint was too busy for
 _FIRST_PAUSE = 1.0  # seconds before the second try, doubled for each further one
 _LONGEST_PAUSE = 60.0
 _TIMEOUT = httpx.Timeout(120.0, connect=10.0)
-_TRIAL = 3  # replies that say nothing, and none that does: the model is the wrong one
+_TRIAL = 3  # unreadable replies and no readable one: this model cannot do it
 
 
 class LlmJudge:
     """Asks an endpoint about (query, positive, candidate), keeps what it says, and stops at its budget.
 
     Opinions are in the store of teacher scores: 1 for yes, 0 for no, 0.5 for unsure (and for a reply that is none of
-    these). Their key is the endpoint, the model's name, the prompt and the three texts. What stands behind a name can
-    change unnoticed: where it does, `model` should name the version.
+    these). Their key is the endpoint, the model's name, the prompt and the three texts. A model can change behind
+    its name: where it may, `model` should name the version.
 
     calls: triples sent; reused: triples that the store knew.
     """
@@ -102,7 +102,7 @@ class LlmJudge:
     def budget_left(self) -> int:
         """How many more triples this judge may be asked about.
 
-        What the store knows counts as well, so that a run gives the same set when it is done again.
+        What the store knows counts as well, so that a second run gives the same set.
         """
         return self._spec.budget - self.calls - self.reused
 
@@ -147,11 +147,11 @@ class LlmJudge:
         unread = [said[key] for key, opinion in opinions.items() if opinion is None]
         if len(unread) >= _TRIAL and len(unread) == len(said):
             raise TeacherError(
-                f"judge {self._spec.model} answers none of yes, no and unsure, but {_excerpt(unread[0])!r}; "
+                f"judge {self._spec.model} answers neither yes, no nor unsure, but {_excerpt(unread[0])!r}; "
                 "name a model that follows instructions"
             )
         if unread:
-            log.warning("judge: took for unsure: %r (%d replies)", _excerpt(unread[0]), len(unread))
+            log.warning("judge: counted as unsure: %r (%d replies)", _excerpt(unread[0]), len(unread))
         kept = {key: _OPINIONS["unsure"] if opinion is None else opinion for key, opinion in opinions.items()}
         self._store.put(self.fingerprint, list(kept), np.array(list(kept.values()), dtype=np.float32))
         self.calls += len(kept)
@@ -184,15 +184,15 @@ class LlmJudge:
                 response = self._client.post(self._url, json=question)
             except (httpx.ConnectError, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
                 raise self._error(f"cannot be reached ({error}); see judge.endpoint") from None
-            except httpx.RequestError as error:  # the way there broke, or a reply that cannot be decoded
+            except httpx.RequestError as error:  # the connection broke, or the reply cannot be decoded
                 if not left:
-                    raise self._error(f"broke off {_TRIES} times ({type(error).__name__}); try again later") from None
+                    raise self._error(f"failed {_TRIES} times ({type(error).__name__}); try again later") from None
             else:
                 if response.status_code != httpx.codes.TOO_MANY_REQUESTS and response.status_code < 500:
                     return response
                 if not left:
                     raise self._error(
-                        f"was busy or failed {_TRIES} times ({_reason(response)}); try again later, what was "
+                        f"was busy or failed {_TRIES} times ({_reason(response)}); try again later; what was "
                         "judged so far is kept"
                     )
                 with suppress(ValueError):  # a date, or nothing
@@ -215,7 +215,8 @@ class LlmJudge:
             content = response.json()["choices"][0]["message"]["content"]
         except (ValueError, LookupError, TypeError, RecursionError):
             raise self._error(
-                f"gave no chat completion but {_excerpt(response.text)!r}; judge.endpoint must speak OpenAI's API"
+                f"did not answer with a chat completion but with {_excerpt(response.text)!r}; "
+                "judge.endpoint must speak OpenAI's API"
             ) from None
         return content if isinstance(content, str) else ""
 
@@ -224,7 +225,7 @@ class LlmJudge:
 
 
 def opinion_of(reply: str) -> float | None:
-    """1, 0.5 or 0 for a reply that is yes, unsure or no and nothing else (but for dots, quotes and stars)."""
+    """1, 0.5 or 0 for a reply that is yes, unsure or no and nothing else (except dots, quotes and stars)."""
     said = _REPLY.fullmatch(_THOUGHTS.sub("", reply))
     return _OPINIONS[said[1].lower()] if said else None
 

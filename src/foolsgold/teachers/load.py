@@ -23,7 +23,7 @@ def load_teacher(spec: TeacherSpec, retriever: ModelSpec | None = None) -> Teach
 
     Raises:
         ModelError: the model cannot be found or loaded, or is not of the kind that the recipe says.
-        RecipeError: the scale that the recipe wants cannot be had from a teacher of this kind.
+        RecipeError: the scale that the recipe wants a teacher of this kind cannot give.
         MissingExtra: the kind needs torch, or ray_workers ray.
     """
     if spec.ray_workers is not None:

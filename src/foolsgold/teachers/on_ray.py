@@ -86,7 +86,7 @@ class RayTeacher:
             raise TeacherError(f"teacher: a Ray worker failed: {error.cause!r}") from error
         except ray.exceptions.RayError as error:  # a worker that died, a cluster that went away
             raise TeacherError(
-                f"teacher: a Ray worker was lost ({type(error).__name__}); what was scored is kept, mine again"
+                f"teacher: a Ray worker was lost ({type(error).__name__}); what was scored is kept; mine again"
             ) from error
         return found
 

@@ -1,4 +1,4 @@
-"""A cross-encoder run by onnxruntime: a folder with model.onnx and tokenizer.json that gives one logit a pair."""
+"""A cross-encoder run by onnxruntime: a folder with model.onnx and tokenizer.json that gives one logit per pair."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class OnnxTeacher:
         output = logit_output(self._model)
         if output is None:
             raise ModelError(
-                f"{spec.model}: does not give one logit a pair (its outputs: {', '.join(self._model.outputs)}), "
-                "so it is no cross-encoder that can be a teacher; an embedding model is kind bi_encoder"
+                f"{spec.model}: does not give one logit per pair (its outputs: {', '.join(self._model.outputs)}), "
+                "so it cannot be a cross-encoder teacher; an embedding model is kind bi_encoder"
             )
         self._output = output
         self._prompt = spec.prompt or ""
@@ -49,7 +49,7 @@ class OnnxTeacher:
 
 
 def logit_output(model: OnnxModel) -> str | None:
-    """The output that is one number a pair; None where there is none (an embedding model, a classifier)."""
+    """The output that is one number per pair; None where there is none (an embedding model, a classifier)."""
     probe = model.run(model.tokenize_pairs([("query", "document")]))
     single = [name for name, value in probe.items() if value.size == 1]
     return "logits" if "logits" in single else next(iter(single), None)

@@ -23,7 +23,8 @@ class PlainTeacher:
         score = getattr(own, "score", own)
         if not callable(score):
             raise TeacherError(
-                f"teacher: {own!r} has no score(pairs) and is no function; name a model or give one that has"
+                f"teacher: {own!r} has no score(pairs) and is not a function; name a model, or give an object with "
+                "score(pairs)"
             )
         scale = getattr(own, "scale", None)
         if scale not in get_args(Scale):
@@ -37,7 +38,7 @@ class PlainTeacher:
         self._score: Callable[[list[Pair]], Any] = score
 
     def score(self, pairs: Sequence[Pair], progress: Progress = SILENT) -> FloatArray:
-        """Whatever it answers; `CachedTeacher` checks that it is one finite number a pair."""
+        """Whatever it answers; `CachedTeacher` checks that it is one finite number per pair."""
         with progress.stage("score pairs", len(pairs)) as advance:
             try:
                 answer = self._score(list(pairs))

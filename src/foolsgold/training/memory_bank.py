@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import weakref
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from foolsgold.errors import TrainingError
+from foolsgold.files import written_whole
 from foolsgold.training.labels import NOBODYS
 from foolsgold.training.losses import Features, MultipleNegativesRankingLoss
 from foolsgold.training.processes import gathered, part_sizes
@@ -131,9 +131,8 @@ class MemoryBank(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write `memory_bank.safetensors`, whole or not at all."""
-        partial = folder / f".{FILE}"
-        save_model(self, str(partial))
-        os.replace(partial, folder / FILE)
+        with written_whole(folder / FILE) as partial:
+            save_model(self, str(partial))
 
     def load(self, folder: Path) -> None:
         """Read it.

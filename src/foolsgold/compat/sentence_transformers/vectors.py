@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from foolsgold.compat.sentence_transformers.contents import fingerprint
+from foolsgold.files import written_whole
 from foolsgold.records import FloatArray, text_key
 
 log = logging.getLogger("foolsgold.compat.sentence_transformers")
@@ -132,10 +132,8 @@ class Embeddings:
         """Write the file whole or not at all."""
         kept: FloatArray = np.asarray(vectors)
         if file is not None:
-            partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
-            with partial.open("wb") as opened:
+            with written_whole(file) as partial, partial.open("wb") as opened:
                 np.save(opened, kept, allow_pickle=False)
-            os.replace(partial, file)
             if self._verbose:
                 print(f"[Cache] Saved {kind} embeddings to {file}")
         return kept
