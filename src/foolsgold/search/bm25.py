@@ -1,7 +1,7 @@
 """BM25 over a corpus: bm25s's weights, and a search of our own.
 
-bm25s scores all documents of the corpus for each query. Here bounds of one byte are summed for a window of documents
-that stays in cache, and only documents that can be among the k best are scored (see `postings`).
+bm25s scores all documents of the corpus for each query. Here scores are summed for a window of documents that stays in
+cache, and only documents with a word of the query are looked at (see `postings`).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class BM25:
         del tokens
         docs, counts = docs[:n_postings].copy(), counts[:n_postings]
         weights, self._floors = _weights(starts, docs, counts, lengths, method=method, k1=k1, b=b)
-        self._postings = postings.arrange(starts, docs, weights, self.n_documents)
+        self._postings = postings.arrange(starts, docs, weights)
 
     def top_k(self, query_texts: Iterable[str], k: int, *, progress: Progress = SILENT) -> tuple[FloatArray, IntArray]:
         """The k documents with the highest score for each query.
@@ -106,7 +106,8 @@ class BM25:
     def _search(
         self, tokens: IntArray, offsets: LongArray, floors: FloatArray, scores: FloatArray, rows: IntArray
     ) -> None:
-        postings.search_postings(self._postings, tokens, offsets, floors, scores, rows)
+        window = min(postings.WINDOW, self.n_documents)
+        postings.search_postings(self._postings, self.n_documents, window, tokens, offsets, floors, scores, rows)
 
     def scores(self, query_texts: Iterable[str], queries: npt.NDArray[Any], rows: npt.NDArray[Any]) -> FloatArray:
         """float32 (n): the score of each pair (query_texts[queries[i]], document rows[i]), as `top_k` gives it.
