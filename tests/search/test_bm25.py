@@ -145,9 +145,7 @@ def test_the_ranking_is_that_of_all_pair_scores_with_ties_by_row(
     one_window=st.booleans(),
     method=st.sampled_from(METHODS),
 )
-def test_windows_lose_no_document(
-    seed: int, n: int, distinct: int, k: int, one_window: bool, method: str
-) -> None:
+def test_windows_lose_no_document(seed: int, n: int, distinct: int, k: int, one_window: bool, method: str) -> None:
     # 1000 words, of which some are in half of the documents and most in a few; few distinct documents are many ties.
     rng = np.random.default_rng(seed)
     texts = made_up(seed, distinct, 1000)
