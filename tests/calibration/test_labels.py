@@ -39,7 +39,7 @@ def test_answers_of_the_labelling_page(tmp_path: Path) -> None:
         ("e", False, 7),
     ]
     assert notes == [
-        "labels.jsonl: pairs labelled anew or taken back: 2, the last line counts",
+        "labels.jsonl: pairs labelled again or taken back: 2, the last line counts",
         "labels.jsonl: pairs labelled unsure: 1, left out",
     ]
 

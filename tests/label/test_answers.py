@@ -86,10 +86,13 @@ def test_two_processes_lose_nothing(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("not json", "not JSON"),
-        ("[]", "an object with the texts query_id and doc_id"),
-        ('{"query_id": 1, "doc_id": "d", "label": "not"}', "texts query_id and doc_id"),
-        ('{"query_id": "q", "doc_id": "d", "label": "yes"}', "label is 'yes'; it is one of relevant, unsure, not"),
-        ('{"query_id": "q", "doc_id": "d"}', "label is ''"),
+        ("[]", "a labelled pair has a query_id, a doc_id and a label"),
+        ('{"query_id": null, "doc_id": "d", "label": "not"}', "a labelled pair has a query_id"),
+        (
+            '{"query_id": "q", "doc_id": "d", "label": "yes"}',
+            "the label 'yes' is unknown",
+        ),
+        ('{"query_id": "q", "doc_id": "d"}', "no label; a label is"),
     ],
 )
 def test_a_line_that_is_no_answer_is_named(tmp_path: Path, line: str, said: str) -> None:

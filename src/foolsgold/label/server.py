@@ -22,8 +22,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from foolsgold.calibration.labels import VERDICTS
 from foolsgold.errors import CollectionError
-from foolsgold.label.answers import LABELS
 from foolsgold.label.session import Session, UnknownPair
 
 _PAGE = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -142,9 +142,9 @@ def _asked(session: Session) -> Next:
 def _answered(session: Session) -> Next:
     async def answer(request: Request) -> Response:
         tab, query_id, doc_id, said = await _texts(request, "tab", "query_id", "doc_id", "label")
-        label = next((label for label in LABELS if label == said), None)
+        label = next((label for label in VERDICTS if label == said), None)
         if label is None:
-            raise _BadRequest(f"label is {said!r}; it is one of {', '.join(LABELS)}")
+            raise _BadRequest(f"label is {said!r}; it is one of {', '.join(VERDICTS)}")
         return JSONResponse(session.answer(tab, (query_id, doc_id), label))
 
     return answer

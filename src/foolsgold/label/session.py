@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from foolsgold.calibration.labels import VERDICTS, Verdict
 from foolsgold.errors import CollectionError
-from foolsgold.label.answers import LABELS, Answers, Key, Label
+from foolsgold.label.answers import Answers, Key
 from foolsgold.label.choose import Pair
 from foolsgold.label.estimate import estimate
 from foolsgold.label.words import marked
@@ -69,7 +70,7 @@ class Session:
             self._shown[tab] = key
         return {"pair": None if key is None else self._page(key), **self._state(labels)}
 
-    def answer(self, tab: str, key: Key, label: Label) -> dict[str, Any]:
+    def answer(self, tab: str, key: Key, label: Verdict) -> dict[str, Any]:
         """Keep an answer and go on. The same answer said twice is written once.
 
         Raises:
@@ -101,11 +102,11 @@ class Session:
         self._shown[tab] = key
         return self.ask(tab) | {"undone": labels[key]}
 
-    def _labels(self) -> dict[Key, Label]:
+    def _labels(self) -> dict[Key, Verdict]:
         """Of this session's pairs those that have an answer, the latest last."""
         return {key: label for key, label in self._answers.current().items() if key in self._pairs}
 
-    def _next(self, tab: str, labels: dict[Key, Label]) -> Key | None:
+    def _next(self, tab: str, labels: dict[Key, Verdict]) -> Key | None:
         if (mine := self._shown.get(tab)) is not None and mine not in labels:
             return mine
         left = [key for key in self._pairs if key not in labels]
@@ -126,7 +127,7 @@ class Session:
             "candidate": document(key[1]),
         }
 
-    def _state(self, labels: dict[Key, Label]) -> dict[str, Any]:
+    def _state(self, labels: dict[Key, Verdict]) -> dict[str, Any]:
         counts = Counter(labels.values())
         said = [key for key, label in labels.items() if label != "unsure"]
         if self._has_teacher:
@@ -135,7 +136,7 @@ class Session:
             found = str(estimate(scores, relevant))
         else:
             found = "This set has no teacher, so there is no score to put a threshold on."
-        return {"total": len(self._pairs), "counts": {label: counts[label] for label in LABELS}, "estimate": found}
+        return {"total": len(self._pairs), "counts": {label: counts[label] for label in VERDICTS}, "estimate": found}
 
 
 def _words_of(mined: MinedSet) -> tuple[str, TokenizerName]:
