@@ -89,7 +89,7 @@ def test_twenty_pairs_by_keyboard_then_a_kill_then_on_and_undo(
 
     served.kill()
     page.keyboard.press("1")
-    expect(page.locator("#message")).to_contain_text("Nobody answers")
+    expect(page.locator("#message")).to_contain_text("The server does not respond")
     assert len(_lines(answers)) == 20
     assert complaints.pop().startswith("Failed to load resource: net::ERR_CONNECTION_REFUSED")
     assert complaints == []
@@ -100,7 +100,7 @@ def test_twenty_pairs_by_keyboard_then_a_kill_then_on_and_undo(
     _press(page, "3")
     _press(page, "u")
     assert page.text_content("#candidate-id") == waiting
-    assert page.text_content("#message") == "Taken back: you had said “not”."
+    assert page.text_content("#message") == "Undone. Your answer was “not”."
     for key in "1233":
         _press(page, key)
     page.wait_for_selector("#end:not([hidden])")

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from foolsgold.calibration import Calibration
     from foolsgold.recipe import Recipe
 
-_ALL = 0.9  # share of the labels below a threshold from which on it is hardly one
-_BETTER = 0.005  # difference of two AUCs that is one
+_ALL = 0.9  # with this share of the labels below it, a threshold filters nearly nothing
+_BETTER = 0.005  # the smallest difference of two AUCs that counts
 _ROWS = 9  # of the teacher's fifty thresholds
 
 
@@ -56,7 +56,7 @@ def calibrate(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Learn from labelled pairs where the threshold belongs. A hundred are a start.
+    """Fit the thresholds on labelled pairs (100 are enough to start).
 
     Without LABELS the collection's own judgements are read, if some are below relevant_from. Use the result with
     `decide: {calibration: calibration.json, max_false_negative_rate: 0.02}`.
@@ -146,15 +146,15 @@ def _print(found: Calibration) -> None:
     best, choice = found.models[0], found.choice
     low, high = best.auc_interval
     out.print(f"AUC, the combined model: {best.auc:.3f}  ({low:.3f}-{high:.3f}; {', '.join(best.signals)})\n")
-    told = f"{choice.relevant:,} of {choice.labels:,} pairs below are relevant, upper bound {choice.upper:.1%}"
+    labels = f"{choice.relevant:,} of {choice.labels:,} pairs below are relevant, upper bound {choice.upper:.1%}"
     if choice.threshold is None:
         out.print(
-            f"No threshold keeps false negatives under {found.target:.1%}: at best {told}. Label at least "
+            f"No threshold keeps false negatives under {found.target:.1%}: at best {labels}. Label at least "
             f"{choice.needed:,} more pairs, of those with the lowest probabilities."
         )
     else:
         out.print(
-            f"Threshold for {found.target:.1%} false negatives: a probability of {choice.threshold:.3f} ({told})."
+            f"Threshold for {found.target:.1%} false negatives: a probability of {choice.threshold:.3f} ({labels})."
         )
         if choice.labels > _ALL * counts["pairs"]:
             out.print(

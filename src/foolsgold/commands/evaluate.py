@@ -15,7 +15,7 @@ from foolsgold.errors import EvaluationError, GateFailed
 
 if TYPE_CHECKING:
     from foolsgold.collection import Collection
-    from foolsgold.evaluation.evaluation import Evaluation
+    from foolsgold.evaluation.evaluation import Comparison, Evaluation
     from foolsgold.recipe import CollectionSpec
 
 _SAVED = ".parquet"
@@ -40,9 +40,7 @@ def evaluate(
     ] = None,
     assign: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="FIELD=VALUE", help="A field of a recipe's retriever, of every model; may be repeated."
-        ),
+        typer.Option("--set", metavar="FIELD=VALUE", help="A field of the retriever, for every model; repeatable."),
     ] = None,
     to: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write each query's values to this Parquet file.")
@@ -68,13 +66,7 @@ def evaluate(
     progress = log_to_stderr(quiet)
     settings = assignments(assign or [])
     names = [name for part in measures.split(",") if (name := part.strip())]
-    if to is not None and len(models) > 1:
-        raise EvaluationError(f"--out names one file, and {len(models)} models are given; evaluate them one by one")
-    if to is not None and to.suffix != _SAVED:
-        raise EvaluationError(f"--out {to}: name a file that ends with {_SAVED}, so that it is known for an evaluation")
-    if strict and baseline is None:
-        raise EvaluationError("--strict holds a model against a baseline; name one with --baseline")
-
+    _check_options(models, to, strict, baseline)
     named = [name for name in (*models, baseline) if name is not None and not name.endswith(_SAVED)]
     for name in named:  # none is run before all are known to be there
         _check_there(name)
@@ -98,12 +90,8 @@ def evaluate(
     compared = [] if before is None else [one.compare(before) for one in found]
     if as_json:
         changes = [one.to_json() for one in compared] or [{}] * len(found)
-        print_json(
-            {
-                "models": [one.to_json() | change for one, change in zip(found, changes, strict=True)],
-                "baseline": None if before is None else before.to_json(),
-            }
-        )
+        models_json = [one.to_json() | change for one, change in zip(found, changes, strict=True)]
+        print_json({"models": models_json, "baseline": before and before.to_json()})
     else:
         out.print(_table([*found, *([] if before is None else [before])]))
         for comparison in compared:
@@ -111,11 +99,24 @@ def evaluate(
         if to is not None:
             out.print(f"written to {to}")
     if strict:
-        decisive = next(iter(found[0].values))
-        worse = [one for one in compared if one.is_significant_drop(decisive)]
-        if worse:
-            told = [f"{one.model} ({one.of(decisive).delta:+.4f}, p = {one.of(decisive).p_value:.4f})" for one in worse]
-            raise GateFailed(f"{decisive} is significantly worse than {worse[0].baseline}'s: {', '.join(told)}")
+        _refuse_worse(compared, decisive=next(iter(found[0].values)))
+
+
+def _check_options(models: list[str], to: Path | None, strict: bool, baseline: str | None) -> None:
+    if to is not None and len(models) > 1:
+        raise EvaluationError(f"--out names one file, and {len(models)} models are given; evaluate them one by one")
+    if to is not None and to.suffix != _SAVED:
+        raise EvaluationError(f"--out {to}: name a file that ends with {_SAVED}, so that it is known for an evaluation")
+    if strict and baseline is None:
+        raise EvaluationError("--strict compares a model with a baseline; name one with --baseline")
+
+
+def _refuse_worse(compared: list[Comparison], decisive: str) -> None:
+    """Fail if a model is significantly worse than the baseline by the decisive measure."""
+    worse = [one for one in compared if one.is_significant_drop(decisive)]
+    if worse:
+        each = [f"{one.model} ({one.of(decisive).delta:+.4f}, p = {one.of(decisive).p_value:.4f})" for one in worse]
+        raise GateFailed(f"{decisive} is significantly worse than {worse[0].baseline}'s: {', '.join(each)}")
 
 
 def _check_there(name: str) -> None:
@@ -127,7 +128,7 @@ def _check_there(name: str) -> None:
         raise EvaluationError(f"{name}: is a run of training; name the model in it, {folder / 'model'}")
     if not folder.exists() and (folder.parent / "run.json").is_file():
         raise EvaluationError(
-            f"{name}: is not there; the run in {folder.parent} has not finished, and the command that began it goes on"
+            f"{name}: is not there; the run in {folder.parent} has not finished; start it again with the same command"
         )
     locate(name)
 

@@ -35,7 +35,7 @@ def label(
     only_list: Annotated[bool, typer.Option("--list", help="Print the chosen pairs and serve nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Label the pairs that teach most, one a screen, with the keys 1, 2 and 3; go on where you stopped.
+    """Label the most informative pairs, one per screen, with the keys 1, 2 and 3; resumes where you stopped.
 
     Example: `foolsgold label mined/ --n 100`
     """

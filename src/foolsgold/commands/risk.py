@@ -59,7 +59,7 @@ def risk(
     calibration: Annotated[
         str | None, typer.Option(metavar="FILE", help="calibration.json: estimate from calibrated teacher scores too.")
     ] = None,
-    queries: Annotated[int, typer.Option(min=1, help="At most so many queries, the first that can tell.")] = 500,
+    queries: Annotated[int, typer.Option(min=1, help="At most so many queries, the first that can be measured.")] = 500,
     depth: Annotated[int, typer.Option(min=1, help="Candidates that each method draws from.")] = 50,
     per_query: PerQuery = None,
     seed: Seed = None,

@@ -22,7 +22,7 @@ async function post(path, values = {}) {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ tab, ...values }),
     }).catch(() => {
-      throw new Error("Nobody answers: the server has ended. What you had answered is saved; start the command again and open its new address.");
+      throw new Error("The server does not respond; it has ended. Your answers are saved: start the command again and open its new address.");
     });
     if (answer.status === 403) throw new Error("This page belongs to an earlier run; open the address that the command printed last.");
     const state = await answer.json();
@@ -45,7 +45,7 @@ function show(state) {
   $("count").textContent = `${done} of ${state.total}`;
   $("tally").textContent = Object.entries(state.counts).map(([label, count]) => `${count} ${label}`).join(", ");
   $("estimate").textContent = state.estimate;
-  say(state.undone ? `Taken back: you had said “${state.undone}”.` : "", true);
+  say(state.undone ? `Undone. Your answer was “${state.undone}”.` : "", true);
   shown = state.pair;
   $("pair").hidden = shown === null;
   $("end").hidden = shown !== null;
