@@ -231,7 +231,12 @@ def version() -> str:
 
 
 def _faiss() -> Any:
+    return require_faiss("a dense source with an index")
+
+
+def require_faiss(purpose: str) -> Any:
+    """The module faiss. Raises MissingExtra, which names the purpose, where it is not installed."""
     try:
         return import_module("faiss")
     except ImportError:
-        raise MissingExtra("faiss", "a dense source with an index") from None
+        raise MissingExtra("faiss", purpose) from None
