@@ -61,7 +61,7 @@ def _spec(spec: dict[str, Any], schema: dict[str, Any], before: str = "") -> lis
             f"`{name}`",
             _type(field, schema),
             "needed" if name in needed else f"`{_flow(field.get('default'))}`",
-            field.get("description", ""),
+            field.get("description") or "".join(schema["$defs"][one]["description"] for one in _specs(field)),
         )
         for name, field in spec["properties"].items()
     ]

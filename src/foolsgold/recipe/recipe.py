@@ -221,3 +221,14 @@ class Recipe(Stage):
             else:
                 target[field] = value
         return self.build(values)
+
+
+def recipe_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a recipe, for editors that complete and check YAML."""
+    schema = Recipe.model_json_schema(by_alias=True)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "foolsgold recipe",
+        "description": "How hard negatives are mined, and how a retriever is trained on them.",
+        **{name: part for name, part in schema.items() if name not in ("title", "description")},
+    }
