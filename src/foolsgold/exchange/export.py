@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 
 from foolsgold.errors import MinedSetError
 from foolsgold.exchange.rows import Passage, Row, rows_of
+from foolsgold.files import written_whole
 from foolsgold.mined.formats import Examples, Format, examples, to_dataset
 from foolsgold.mined.mined_set import MinedSet
 from foolsgold.records import BoolArray, Scale
@@ -144,13 +144,14 @@ def _sentence_transformers(mined: MinedSet, out: Path, options: Options) -> Expo
     table = dataset.data.table
     match out.suffix:
         case ".parquet":
-            _whole(out, lambda path: pq.write_table(table, path, compression="zstd"))
+            with written_whole(out) as path:
+                pq.write_table(table, path, compression="zstd")
         case ".jsonl":
-            _whole(
-                out, lambda path: _write_lines(path, (row for batch in table.to_batches() for row in batch.to_pylist()))
-            )
+            with written_whole(out) as path:
+                _write_lines(path, (row for batch in table.to_batches() for row in batch.to_pylist()))
         case "":
-            _whole_folder(out, lambda path: _save_quietly(dataset, path))
+            with _new_folder(out) as path:
+                _save_quietly(dataset, path)
         case suffix:
             raise MinedSetError(f"{out}: no {suffix}; name a .parquet or .jsonl file, or a folder")
     return Exported(out, len(dataset), ())
@@ -266,12 +267,10 @@ def _pylate(mined: MinedSet, out: Path, options: Options) -> Exported:
         "documents": {"document_id": list(documents), "text": list(documents.values())},
     }
 
-    def write(folder: Path) -> None:
+    with _new_folder(out) as folder:
         folder.mkdir()
         for name, table in tables.items():
             pq.write_table(pa.table(table), folder / f"{name}.parquet", compression="zstd")
-
-    _whole_folder(out, write)
     return Exported(out, len(rows), notes)
 
 
@@ -321,7 +320,8 @@ def _json_lines(
     if not weighed and (light := int((found.weight < 1.0).sum())):
         notes += (f"negatives with a weight below 1: {light:,}, written as any other; this form has no weights",)
     rows = rows_of(found, mined.collection, negatives=options.negatives, one_positive=one_positive)
-    _whole(out, lambda path: _write_lines(path, map(record, rows)))
+    with written_whole(out) as path:
+        _write_lines(path, map(record, rows))
     return Exported(out, len(found.query) if one_positive else int(found.first.sum()), notes)
 
 
@@ -372,24 +372,8 @@ def _left_out(kept: BoolArray, why: str) -> tuple[str, ...]:
     return (f"rows with {why}: {lost:,} of {len(kept):,}, left out",) if lost else ()
 
 
-def _whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file under another name, and give it its own when it is whole."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        write(partial)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _whole_folder(path: Path, write: Callable[[Path], object]) -> None:
-    """The same for a folder, which must not be there yet: what else is in it would be lost."""
+def _new_folder(path: Path) -> AbstractContextManager[Path]:
+    """`written_whole` for a folder, which must not be there yet: what else is in it would be lost."""
     if path.exists():
         raise MinedSetError(f"{path}: is there already; name another folder, or remove it first")
-    partial = path.with_name(f".{path.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        write(partial)
-        os.replace(partial, path)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    return written_whole(path)

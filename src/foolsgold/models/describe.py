@@ -40,7 +40,7 @@ class ModelFolder:
 
     @property
     def is_onnx(self) -> bool:
-        """Whether onnxruntime runs it: a folder with model.onnx and tokenizer.json."""
+        """Whether onnxruntime runs it."""
         return is_onnx_folder(self.folder)
 
     @property
@@ -89,17 +89,12 @@ class ModelFolder:
         return positions
 
     @property
-    def lengths(self) -> tuple[int | None, int | None]:
-        """Tokens after which sentence-transformers cuts, and after which the tokeniser does."""
-        return self.sentence_bert_config.get("max_seq_length"), self.tokenizer_config.get("model_max_length")
-
-    @property
     def max_length(self) -> int | None:
         """Tokens that sentence-transformers lets the model read; None where the folder does not say."""
-        own, of_tokenizer = self.lengths
+        own: int | None = self.sentence_bert_config.get("max_seq_length")
         if own is not None or self.positions is None:
             return own
-        return min(self.positions, of_tokenizer or self.positions)
+        return min(self.positions, self.tokenizer_config.get("model_max_length") or self.positions)
 
     @property
     def pad_token(self) -> str | None:

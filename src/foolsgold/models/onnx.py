@@ -213,7 +213,12 @@ def _pad_id(tokenizer: Any, about: ModelFolder) -> int:
 def _max_length(about: ModelFolder, tokenizer: Any, wanted: int | None) -> int:
     """What the caller wants, at most what the model has positions for."""
     positions = about.positions or 10**6
-    own = (about.positions, *about.lengths, (tokenizer.truncation or {}).get("max_length"))
+    own = (
+        about.positions,
+        about.tokenizer_config.get("model_max_length"),
+        about.sentence_bert_config.get("max_seq_length"),
+        (tokenizer.truncation or {}).get("max_length"),
+    )
     if wanted is None:
         return min((int(length) for length in own if length and length <= positions), default=512)
     if wanted > positions:

@@ -227,7 +227,9 @@ def _marked(marker: Path, n: int) -> _Sums | None:
         return None
     except (OSError, ValueError, TypeError, KeyError):
         return _nothing(n)
-    return [each if isinstance(each, int | list) else [] for each in sums] if fits else None
+    if not fits:
+        return None
+    return [each if isinstance(each, int | list) else [] for each in sums]
 
 
 @contextmanager

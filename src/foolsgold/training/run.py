@@ -8,13 +8,13 @@ the same command finds the same run, and goes on with it where it stopped.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from foolsgold.errors import TrainingError
+from foolsgold.files import written_whole
 
 UNDONE = ("rolled back", "stopped")  # outcomes after which training goes back to the best model
 Outcome = Literal["start", "best", "kept", "worse", "rolled back", "stopped"]
@@ -93,13 +93,8 @@ class RunState:
     def save(self, folder: Path) -> None:
         """Write run.json, whole or not at all."""
         text = json.dumps(asdict(self), indent=2, ensure_ascii=False)
-        partial = folder / ".run.json"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
+        with written_whole(folder / "run.json", TrainingError, "name another --out") as partial:
             partial.write_text(text + "\n", encoding="utf-8")
-            os.replace(partial, folder / "run.json")
-        except OSError as error:
-            raise TrainingError(f"{folder}: cannot write the run here ({error}); name another --out") from None
 
     @classmethod
     def load(cls, folder: Path) -> RunState:
