@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from foolsgold.exchange.found import audit_file
     from foolsgold.exchange.importing import import_set
     from foolsgold.findings import check
-    from foolsgold.mined.mined_set import MinedSet
+    from foolsgold.mined.mined_set import MinedSet, audit, diff, explain
     from foolsgold.mining.mine import mine
     from foolsgold.recipe import Recipe
     from foolsgold.training import train
@@ -24,11 +24,14 @@ _HOME = {  # where each public name is defined; imported when it is first used, 
     "FoolsgoldError": "errors",
     "MinedSet": "mined.mined_set",
     "Recipe": "recipe",
+    "audit": "mined.mined_set",
     "audit_file": "exchange.found",
     "calibrate": "calibration.calibrate",
     "check": "findings",
     "compat": "",
+    "diff": "mined.mined_set",
     "evaluate": "evaluation.evaluate",
+    "explain": "mined.mined_set",
     "export": "exchange.export",
     "import_set": "exchange.importing",
     "load_collection": "collection",
@@ -42,11 +45,14 @@ __all__ = [
     "FoolsgoldError",
     "MinedSet",
     "Recipe",
+    "audit",
     "audit_file",
     "calibrate",
     "check",
     "compat",
+    "diff",
     "evaluate",
+    "explain",
     "export",
     "import_set",
     "load_collection",

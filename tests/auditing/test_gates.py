@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from foolsgold.auditing.composition import Hubs
-from foolsgold.auditing.dip import Modes
 from foolsgold.auditing.gates import gates
 from foolsgold.auditing.leakage import Leakage
 from foolsgold.auditing.metrics import Audit
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 FINE: dict[str, Any] = {
     "negatives": 100, "queries": 20, "fill_rate": 0.8, "mean_margin": 2.0, "inverted_share": 0.05, "short": 4,
     "missing": 4, "empty": 0, "per_query": (), "score_unit": "logit", "margins": None,
-    "modes": Modes(0.01, 0.9, (1.0,)), "median_positive": 4.0, "low_positive_share": 0.1, "sources": {}, "overlap": {},
+    "low_margin": 1.0, "median_positive": 4.0, "low_positive_share": 0.1, "sources": {}, "overlap": {},
     "hubs": Hubs(0.05, 1, ()), "lengths": None, "near_duplicate_share": 0.05,
     "leakage": Leakage(0.0, 0.0, ("test",), ()), "notes": (),
 }  # fmt: skip
@@ -41,14 +40,14 @@ def test_a_measure_at_its_limit_passes() -> None:
         ({"mean_margin": 1.99}, "min_mean_margin", "fail"),
         ({"inverted_share": 0.051}, "max_inverted", "fail"),
         ({"leakage": Leakage(0.01, 0.0, ("test",), ())}, "max_leaked", "fail"),
-        ({"modes": Modes(0.1, 0.001, (0.2, 8.0))}, "min_lower_mode", "warn"),
+        ({"low_margin": 0.99}, "min_lower_mode", "warn"),
         ({"fill_rate": 0.79}, "min_fill", "warn"),
         ({"low_positive_share": 0.11}, "max_low_positives", "warn"),
         ({"hubs": Hubs(0.06, 1, ())}, "max_hubs", "warn"),
         ({"near_duplicate_share": 0.06}, "max_near_duplicates", "warn"),
         ({"mean_margin": None}, "min_mean_margin", "unknown"),
         ({"leakage": None}, "max_leaked", "unknown"),
-        ({"modes": Modes(0.1, 0.001, (0.2, 0.8)), "score_unit": "cosine"}, "min_lower_mode", "unknown"),
+        ({"low_margin": None}, "min_lower_mode", "unknown"),
     ],
 )
 def test_one_measure_beyond_its_limit_moves_one_gate(measured: dict[str, Any], gate: str, verdict: str) -> None:
@@ -76,7 +75,7 @@ def test_positives_that_the_teacher_rejects_are_named_as_the_cause_of_a_low_marg
     assert "try another teacher" in gate.remedy
 
 
-def test_a_group_of_negatives_beside_their_positives_is_seen_as_a_lower_mode(mining: Mining) -> None:
+def test_a_group_of_negatives_beside_their_positives_is_seen_at_the_lower_end(mining: Mining) -> None:
     # 60 queries: one negative far away (margin 9 and a little), and one as good as the positive (margin 0 and a little)
     queries = [f"q{number:02}" for number in range(60)]
     scores: dict[Any, float] = {(query, "p"): 5.0 for query in queries}
@@ -90,8 +89,7 @@ def test_a_group_of_negatives_beside_their_positives_is_seen_as_a_lower_mode(min
         select={"strategy": "top", "per_query": 2},
     )
     audit = mined.audit()
-    assert audit.modes is not None
-    assert audit.modes.at == pytest.approx((0.5, 9.5), abs=0.6)
+    assert audit.low_margin == pytest.approx(0.2, abs=0.1)
     gate = next(gate for gate in audit.gates if gate.name == "min_lower_mode")
     assert gate.verdict == "warn"
     assert "false negatives" in gate.remedy

@@ -70,7 +70,7 @@ def test_cosines_have_margins_but_no_mean_margin_for_the_gate(mining: Mining) ->
 
 def test_without_a_teacher_what_needs_one_is_unknown_and_the_rest_is_not(mining: Mining) -> None:
     audit = mining({"run": {"q": ["a", "b"]}}, None, select=TOP).audit()
-    assert (audit.mean_margin, audit.inverted_share, audit.modes, audit.low_positive_share) == (None,) * 4
+    assert (audit.mean_margin, audit.inverted_share, audit.low_margin, audit.low_positive_share) == (None,) * 4
     assert {gate.name: gate.verdict for gate in audit.gates}["min_mean_margin"] == "unknown"
     assert audit.fill_rate == 1.0
     assert audit.lengths is not None

@@ -109,7 +109,7 @@ def test_a_long_text_is_cut(mining: Mining) -> None:
 
 def test_what_is_shown_is_what_happened(mining: Mining) -> None:
     text = " ".join(_Page(_read(_hostile(mining))).text.split())
-    suspicious = text.split("one a query. Either")[1].split("At the thresholds")[0]
+    suspicious = text.split("one per query. Either")[1].split("At the thresholds")[0]
     assert suspicious.index("0.290 [<i>a]") >= 0  # the negative with the smallest margin
     for rule, below, above in (("negative_below: 0.3", "<i>a", "b"), ("positive_above: 0.7", "c", "d")):
         lower, upper = text.split(f"decide.{rule}, just below")[1].split(f"decide.{rule}, just above")

@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
+from foolsgold.auditing.metrics import Audit, Gate, Verdict
 from foolsgold.recipe import AuditSpec
-
-if TYPE_CHECKING:
-    from foolsgold.auditing.metrics import Audit
-
-_IN_LOGITS = ("min_mean_margin", "min_lower_mode")  # the others are shares
-
-Verdict = Literal["pass", "warn", "fail", "unknown"]
-
-
-@dataclass(frozen=True)
-class Gate:
-    """One measure against its limit, and what to do where it is beyond it. `unknown`: nothing to measure it on.
-
-    A gate that fails means a set that will harm training; one that warns, a set that could be better.
-    """
-
-    name: str
-    value: float | None
-    limit: float
-    verdict: Verdict
-    remedy: str
-
-    @property
-    def measure(self) -> str:
-        """What is measured, in words."""
-        return AuditSpec.model_fields[self.name].description or ""
-
-    @property
-    def is_share(self) -> bool:
-        """Whether value and limit are shares, from 0 to 1."""
-        return self.name not in _IN_LOGITS
 
 
 def gates(audit: Audit, limits: AuditSpec) -> tuple[Gate, ...]:
     """The gates of a set that have a limit, in the order of the recipe."""
-    leakage, modes = audit.leakage, audit.modes
+    leakage = audit.leakage
     measured: dict[str, tuple[float | None, Verdict, str]] = {
         "min_mean_margin": (audit.mean_margin, "fail", _margin_remedy(audit)),
         "max_inverted": (
@@ -57,10 +24,10 @@ def gates(audit: Audit, limits: AuditSpec) -> tuple[Gate, ...]:
             "or set decide.positive_above lower",
         ),
         "min_lower_mode": (
-            modes.at[0] if modes and audit.score_unit == "logit" else None,
+            audit.low_margin,
             "warn",
-            "a group of negatives is as close to the question as its positive, as false negatives are: read the most "
-            "suspicious ones in the report, and lower decide.negative_below or set decide.absolute_margin",
+            "one in ten negatives is nearly as close to the question as its positive, as false negatives are: read the "
+            "most suspicious ones in the report, and lower decide.negative_below or set decide.absolute_margin",
         ),
         "min_fill": (
             audit.fill_rate if audit.queries else None,

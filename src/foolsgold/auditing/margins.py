@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foolsgold.auditing.dip import Modes, find_modes
 from foolsgold.records import BoolArray, FloatArray, Scale
 from foolsgold.teachers.scale import to_scale
 
@@ -76,11 +75,6 @@ class Margins:
         inverted = scores.inverted if among is None else scores.inverted[among]
         quantiles = np.quantile(margin, QUANTILES).tolist()
         return cls(float(np.mean(margin, dtype=np.float64)), tuple(quantiles), float(np.mean(inverted)))
-
-
-def modes_of(scores: Scores, queries: int) -> Modes | None:
-    """Whether the margins have two modes; the lower one near zero is a group of negatives that may be positives."""
-    return find_modes(scores.margin, independent=queries) if len(scores) else None
 
 
 def unit_of(scale: Scale) -> Scale:

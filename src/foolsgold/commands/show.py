@@ -18,7 +18,7 @@ _WIDTH = 220  # characters of a text shown in an example
 
 
 def funnel(mined: MinedSet) -> RenderableType:
-    """Candidates, exclusions by reason, zones, selection, and what the teacher was spared."""
+    """Candidates, exclusions by reason, zones, selection, and how many teacher calls were saved."""
     counts = mined.manifest.counts
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(justify="left")
@@ -75,7 +75,7 @@ def gates(mined: MinedSet) -> RenderableType:
     """The audit's gates, and what to do about those that warn or fail."""
     lines = []
     for gate in mined.audit().gates:
-        value = "nothing to measure it on" if gate.value is None else f"{gate.value:.3g} (limit {gate.limit:g})"
+        value = "not measured" if gate.value is None else f"{gate.value:.3g} (limit {gate.limit:g})"
         line = Text.assemble((f"{gate.verdict:<7}", _VERDICTS[gate.verdict]), f" {gate.name} {value}")
         lines.append(line.append(f": {gate.remedy}") if gate.verdict in ("warn", "fail") else line)
     return Group(*lines)
@@ -99,9 +99,8 @@ def measures(mined: MinedSet) -> RenderableType:
             f"{audit.margins.mean:.2f}",
             f"5 % below {low:.2f}, half below {middle:.2f}, 5 % above {high:.2f}",
         )
-    if audit.modes is not None:
-        at = " and ".join(f"{mode:.2f}" for mode in audit.modes.at)
-        row("  mode" + "s" * (len(audit.modes.at) > 1), at, f"dip {audit.modes.dip:.4f}, p = {audit.modes.p:.3f}")
+    if audit.low_margin is not None:
+        row("  lowest tenth below", f"{audit.low_margin:.2f}")
     for name, source in audit.sources.items():
         margin = f"mean margin {source.margins.mean:.2f}, " if source.margins else ""
         inverted = f"{source.margins.inverted_share:.1%} inverted, " if source.margins else ""
@@ -112,7 +111,7 @@ def measures(mined: MinedSet) -> RenderableType:
         first = audit.hubs.most[0]
         row("most frequent", f"{first.queries:,}", f"queries have document {first.doc_id}; {audit.hubs.number:,} hubs")
     if audit.lengths is not None:
-        row("length ratio", f"{audit.lengths.ratio:.2f}", "median of the negatives through that of the positives")
+        row("length ratio", f"{audit.lengths.ratio:.2f}", "median of the negatives divided by that of the positives")
     if audit.leakage is not None:
         splits = ", ".join(audit.leakage.splits)
         row("tested elsewhere", f"{audit.leakage.tested_share:.1%}", f"of the negatives answer some query of {splits}")
@@ -121,7 +120,7 @@ def measures(mined: MinedSet) -> RenderableType:
 
 @dataclass(frozen=True)
 class Example:
-    """One query with its positive, a negative that was selected, and a false negative that was thrown back."""
+    """One query with its positive, a negative that was selected, and a false negative that was removed."""
 
     query: str
     positive: str
@@ -133,7 +132,7 @@ class Example:
     rejected_score: float
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """The example as plain values."""
         return dict(self.__dict__)
 
 
@@ -183,7 +182,7 @@ def example_panel(example: Example) -> RenderableType:
         ("query", "", example.query, "bold"),
         ("positive", f"{example.positive_score:.3f}", example.positive, "green"),
         ("negative", f"{example.negative_score:.3f}", example.negative, "cyan"),
-        ("thrown back", f"{example.rejected_score:.3f}", example.rejected, "red"),
+        ("false negative", f"{example.rejected_score:.3f}", example.rejected, "red"),
     )
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
     for name, score, content, style in lines:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from foolsgold.auditing import Audit, audit, write_report
-from foolsgold.auditing.gates import Verdict
+from foolsgold.auditing.metrics import Verdict
 from foolsgold.collection import Collection
 from foolsgold.exchange.as_given import AsGiven
 from foolsgold.exchange.held_out import HeldOut, overlap_with
@@ -24,7 +24,7 @@ from foolsgold.records import Scale
 # Why a listed negative is none, worst first: what `exclude` says of it, and what that does to a model.
 _EXCLUDED = {
     "known_positive": "positives of their query by the file itself: the model is taught both",
-    "duplicate_of_positive": "the text of a positive, but for case and white space",
+    "duplicate_of_positive": "the text of a positive, except for case and white space",
     "near_duplicate_of_positive": "nearly the text of a positive",
     "query_itself": "the query's own text",
     "empty_text": "without a text",

@@ -13,7 +13,7 @@ from foolsgold.mined.folder import MinedFolder
 
 _REASONS = {
     "known_positive": "it is a known positive of this query",
-    "duplicate_of_positive": "its text is that of a known positive, but for case and white space",
+    "duplicate_of_positive": "its text is that of a known positive, except for case and white space",
     "near_duplicate_of_positive": "it is nearly the same text as a known positive",
     "query_itself": "its text is the query's own",
     "empty_text": "it has no text",

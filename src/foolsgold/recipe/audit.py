@@ -22,9 +22,7 @@ class AuditSpec(Stage):
     max_leaked: Fraction | None = Field(
         0.0, description="share of negatives that another split judges a positive of the same query"
     )
-    min_lower_mode: float | None = Field(
-        1.0, description="where most margins lie, in logits; of two peaks, the lower one"
-    )
+    min_lower_mode: float | None = Field(1.0, description="the margin, in logits, that one in ten negatives is below")
     min_fill: Fraction | None = Field(0.8, description="share of queries that have as many negatives as asked for")
     max_low_positives: Fraction | None = Field(
         0.1, description="share of queries whose positive the teacher itself would call a negative"
