@@ -115,7 +115,7 @@ def test_what_is_shown_is_what_happened(mining: Mining) -> None:
         lower, upper = text.split(f"decide.{rule}, just below")[1].split(f"decide.{rule}, just above")
         assert f"[{below}]" in lower.split("candidate")[1]
         assert f"[{above}]" in upper.split("candidate")[1]
-    thrown_back = text.rsplit("False negatives of which the teacher is surest", 1)[1]
+    thrown_back = text.rsplit("Those of which the teacher is surest", 1)[1]
     assert thrown_back.index("0.990 [f]") > 0
     assert "false negative: above positive threshold" in thrown_back
 
