@@ -140,7 +140,7 @@ def test_settings_of_a_retriever_are_taken(here: Callable[..., _Done], folder: P
     [
         (("none.parquet",), "none.parquet: no such file"),
         (("nothing", "--collection", "beir:data", "--measures", "nDCCG@10"), "did you mean ndcg"),
-        (("nothing", "--collection", "beir:data", "--measures", ","), "measures: none is named"),
+        (("nothing", "--collection", "beir:data", "--measures", ","), "measures: no name given"),
         (("nothing", "--collection", "beir:data", "--split", "dev"), "no split 'dev'"),
         (("nothing", "--collection", "beir:data", "--set", "max_lenght=3"), "did you mean max_length?"),
         (("nothing", "knows", "--collection", "beir:data", "--out", "x.parquet"), "evaluate them one by one"),

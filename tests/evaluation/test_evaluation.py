@@ -14,7 +14,7 @@ from rich.console import Console
 
 from foolsgold.commands.evaluate import _table
 from foolsgold.errors import EvaluationError
-from foolsgold.evaluation.evaluation import Evaluation
+from foolsgold.evaluation.result import Evaluation
 
 
 def _evaluation(model: str = "before", shift: float = 0.0, **values: list[float]) -> Evaluation:
@@ -56,10 +56,10 @@ def test_what_holds_no_evaluation_is_said_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match="no such file"):
         Evaluation.load(tmp_path / "none.parquet")
     (tmp_path / "text.parquet").write_text("no table", encoding="utf-8")
-    with pytest.raises(EvaluationError, match="holds no evaluation"):
+    with pytest.raises(EvaluationError, match="is not an evaluation"):
         Evaluation.load(tmp_path / "text.parquet")
     pq.write_table(pa.table({"query_id": ["q1"]}), tmp_path / "other.parquet")
-    with pytest.raises(EvaluationError, match="holds no evaluation"):
+    with pytest.raises(EvaluationError, match="is not an evaluation"):
         Evaluation.load(tmp_path / "other.parquet")
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(EvaluationError, match="cannot be written"):

@@ -138,7 +138,7 @@ def test_what_is_no_measure_is_said_in_a_sentence(name: str, said: str) -> None:
 
 
 def test_at_least_one_measure_and_one_grade_are_needed() -> None:
-    with pytest.raises(EvaluationError, match="none is named"):
+    with pytest.raises(EvaluationError, match="no name given"):
         Measures([], 1)
     with pytest.raises(EvaluationError, match="relevant_from is 0"):
         Measures(MEASURES, 0)

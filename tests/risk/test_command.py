@@ -58,7 +58,7 @@ def test_the_table_fits_a_narrow_terminal_and_says_what_was_not_measured(folder:
     assert ["not measured" in line for line in table[1:]] == [False, False, True, True, True, False]
     assert max(map(len, table)) <= 80
     assert "not measured: needs the model that is trained: --student MODEL" in done.stdout
-    assert "hidden: not measured, that needs a second positive" in done.stdout
+    assert "hidden: not measured: needs a second positive" in done.stdout
     assert (folder / "risk" / "risk.svg").exists()
     assert (folder / "risk" / "risk.png").exists()
 

@@ -13,7 +13,7 @@ pytest.importorskip("accelerate", reason="needs the torch extra")
 
 import small_training as small
 
-from foolsgold.evaluation.evaluation import Evaluation
+from foolsgold.evaluation.result import Evaluation
 from foolsgold.training.evaluation import RetrievalEvaluator
 
 

@@ -1,4 +1,4 @@
-"""calibrate(labels, collection, recipe) -> Calibration: thresholds on evidence instead of on habit.
+"""calibrate(labels, collection, recipe) -> Calibration: thresholds from labels.
 
 labels -> score each labelled pair as mining would -> fit, cross-validated by query -> threshold -> calibration.json
 """
@@ -54,7 +54,7 @@ def calibrate(
     cache: str | Path | None = None,
     **sections: Any,
 ) -> Calibration:
-    """Learn from labelled pairs how probable it is that a candidate is relevant, and where to put the threshold.
+    """Fit the probability that a candidate is relevant to labelled pairs, and choose the threshold.
 
     Args:
         labels: a file of query id, document id and label (`calibration.labels.read_labels`). None: the collection's own
@@ -88,7 +88,7 @@ def calibrate(
     decide = {"positive_reference": "min" if reference == "each" else reference}
     recipe = recipe.with_values({"decide": decide, "relabel": False})
     if recipe.teacher is None:
-        raise RecipeError("teacher: there is none, and a teacher's scores are what is calibrated; name one")
+        raise RecipeError("teacher: the recipe has none, and a teacher's scores are what is calibrated; name one")
     if collection is None and recipe.collection is None:
         raise CollectionError("no collection: give one, or a recipe with a `collection` section")
     loaded = load_collection(recipe.collection if collection is None else collection, progress=progress)
@@ -134,7 +134,7 @@ class Pairs:
     notes: tuple[str, ...] = ()
 
     def check(self, where: str) -> None:
-        """Refuse labels that nothing can be learnt from, before they are scored.
+        """Refuse labels that are too few, before they are scored.
 
         Raises:
             CollectionError: one label only, or too few of one.
@@ -143,7 +143,7 @@ class Pairs:
         if min(relevant, others) < FEWEST:
             raise CollectionError(
                 f"{where}: {relevant:,} relevant and {others:,} not relevant pairs to learn from (beside known "
-                f"positives); at least {FEWEST} of each are needed, and 100 pairs are a start"
+                f"positives); at least {FEWEST} of each are needed, and 100 pairs are enough to start"
             )
 
 
@@ -151,7 +151,7 @@ def judged_pairs(collection: Collection) -> Pairs:
     """The judgements of a collection as labelled pairs; each query's best passage becomes its only known positive.
 
     Of equal grades the first in the corpus is the best. Neither it nor a copy of it is among the pairs: a pair that is
-    compared with itself would teach that likeness is all.
+    compared with itself would always be relevant.
 
     Raises:
         CollectionError: nothing was judged not relevant.

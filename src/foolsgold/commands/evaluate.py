@@ -15,7 +15,7 @@ from foolsgold.errors import EvaluationError, GateFailed
 
 if TYPE_CHECKING:
     from foolsgold.collection import Collection
-    from foolsgold.evaluation.evaluation import Comparison, Evaluation
+    from foolsgold.evaluation.result import Comparison, Evaluation
     from foolsgold.recipe import CollectionSpec
 
 _SAVED = ".parquet"
@@ -61,7 +61,7 @@ def evaluate(
     """
     from foolsgold.collection import load_collection
     from foolsgold.evaluation.evaluate import evaluate as run
-    from foolsgold.evaluation.evaluation import Evaluation
+    from foolsgold.evaluation.result import Evaluation
 
     progress = log_to_stderr(quiet)
     settings = assignments(assign or [])

@@ -76,7 +76,7 @@ def risk(
     """
     from foolsgold.risk import measure
     from foolsgold.risk.plot import save_plots
-    from foolsgold.risk.share import FEW
+    from foolsgold.risk.tally import FEW
 
     progress = log_to_stderr(quiet)
     check_writable(to, "--out")
@@ -113,7 +113,7 @@ def risk(
         out.print(_EXPLAINED[way], "\n")
     out.print(
         "Rates are in %. Intervals are Wilson's, as if negatives were independent; those of one query are not quite. "
-        f"*: fewer than {FEW} are known, and the interval says all there is to say."
+        f"*: fewer than {FEW} are known, look at the interval only."
     )
     unmeasured = {f"{row.method.label} not measured: {row.missing}" for row in found.rows if row.missing}
     for note in [*sorted(unmeasured), *found.notes]:

@@ -14,8 +14,8 @@ import numpy as np
 
 from foolsgold.collection import Collection, Texts, load_collection, normalise
 from foolsgold.errors import EvaluationError
-from foolsgold.evaluation.evaluation import Change, Comparison, Evaluation
 from foolsgold.evaluation.measures import MEASURES, Measures
+from foolsgold.evaluation.result import Change, Comparison, Evaluation
 from foolsgold.files import cache_folder
 from foolsgold.models.describe import own_prompt, own_similarity
 from foolsgold.models.protocol import Role
@@ -66,7 +66,7 @@ def evaluate(
         cache: the folder of the store of embeddings.
 
     Raises:
-        EvaluationError: a measure that is none, or a model that cannot be evaluated.
+        EvaluationError: an unknown measure, or a model that cannot be evaluated.
         FoolsgoldError: other bad input, one sentence.
     """
     loaded = _loaded(collection, split, progress)
@@ -104,7 +104,7 @@ class Diverged(EvaluationError):
 
 
 def itself(collection: Collection) -> LongArray:
-    """int64 (n), keys of (query, document), sorted: the documents that are a query itself, but for those judged.
+    """int64 (n), keys of (query, document), sorted: the documents that are a query itself, except those judged.
 
     Such a document says the same as the query, or has its id and ends with its text. BEIR leaves out what has the
     query's id, since in some of its collections the queries are documents; elsewhere ids of both kinds are numbers, and

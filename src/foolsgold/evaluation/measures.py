@@ -6,18 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from foolsgold.collection.collection import Collection
 from foolsgold.errors import EvaluationError, nearest
-from foolsgold.records import Hits
-
-DoubleArray = npt.NDArray[np.float64]
+from foolsgold.records import DoubleArray, Hits
 
 MEASURES = ("nDCG@10", "MRR@10", "recall@10", "recall@100", "MAP")
 
-_WHOLE_RANKING = 1000  # documents a query, for a measure without a cutoff: what TREC's runs hold
-_QUERIES_AT_ONCE = 256  # ir-measures takes Python dicts, of which a thousand entries a query are many
+_WHOLE_RANKING = 1000  # documents per query, for a measure without a cutoff: as many as TREC's runs have
+_QUERIES_AT_ONCE = 256  # ir-measures takes Python dicts, with up to a thousand entries per query
 
 
 class Measures:
@@ -38,7 +35,7 @@ class Measures:
             )
         self._measures = {str(one): _measure(one, relevant_from) for one in asked}
         if not self._measures:
-            raise EvaluationError(f"measures: none is named; write some of {', '.join(MEASURES)}")
+            raise EvaluationError(f"measures: no name given; write some of {', '.join(MEASURES)}")
 
     @property
     def depth(self) -> int:
@@ -89,7 +86,7 @@ def _named(text: str) -> Any:
     if measure is None:
         near = nearest(name.casefold(), known)
         hint = f"did you mean {near}?" if near else f"write some of {', '.join(MEASURES)}"
-        raise EvaluationError(f"measures: {text!r} is no measure of ir-measures; {hint}")
+        raise EvaluationError(f"measures: {text!r} is not a measure of ir-measures; {hint}")
     if not at:
         if any(param.required for param in measure.SUPPORTED_PARAMS.values()):
             raise EvaluationError(f"measures: {text} needs a cutoff, as in {text}@10")

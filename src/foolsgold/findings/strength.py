@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from foolsgold.collection import Collection, load_collection
-from foolsgold.evaluation.evaluation import Change
 from foolsgold.evaluation.measures import Measures
+from foolsgold.evaluation.result import Change
 from foolsgold.files import cache_folder
 from foolsgold.findings.subject import Subject
 from foolsgold.mining.signal import TeacherSignal

@@ -40,7 +40,7 @@ class Pair:
     stratum: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """As JSON values."""
         return asdict(self)
 
 

@@ -1,4 +1,4 @@
-"""One labelling session: which pair each tab shows, what it is told, and what happens to an answer. No HTTP here."""
+"""One labelling session: which pair each tab shows, and what happens to an answer. No HTTP here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from foolsgold.search.tokens import TokenizerName
 
 
 class UnknownPair(ValueError):
-    """An answer to what was not asked: another session's page, or none."""
+    """An answer to a pair that is not one of this session's."""
 
 
 class Session:

@@ -37,7 +37,7 @@ _HIGHEST = 3.4e38  # no logit, and no cosine, is above this
 
 @dataclass(frozen=True)
 class Row:
-    """One method in one way of knowing, with the recipe's filter or without. tally: None where it was not mined."""
+    """One method, measured in one way, with the recipe's filter or without. tally: None where it was not mined."""
 
     way: Way
     method: Method
@@ -46,7 +46,7 @@ class Row:
     missing: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """As JSON values."""
         named = {"way": self.way, "method": self.method.name, "label": self.method.label, "filtered": self.filtered}
         if self.tally is None:
             return named | {"not_measured": self.missing}
@@ -69,7 +69,7 @@ class Curve:
     bands: tuple[Band, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """As JSON values."""
         bands = [
             {"ranks": [band.first, band.last], "relevant": band.rate.count, "known": band.rate.of,
              "rate": band.rate.value, "interval": band.rate.interval}
@@ -80,7 +80,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Risk:
-    """What was measured: rows by way, method, filter; curves of the methods that have ranks; what could not be, why."""
+    """Rows by way, method and filter; curves of the methods that have ranks; notes on what could not be measured."""
 
     collection: str
     split: str
@@ -94,7 +94,7 @@ class Risk:
         return tuple(dict.fromkeys(row.way for row in self.rows))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """As JSON values."""
         return {
             "collection": self.collection,
             "split": self.split,
@@ -123,20 +123,20 @@ def measure(
         recipe: retriever, teacher, zones, budget and seed; its own sources are one of the methods.
         depth: candidates of each method, 50 as in the ranges usually reported.
         student: the model being trained, for the method `self`.
-        queries: measure on the first so many queries that can tell anything.
+        queries: measure on the first so many queries that can be measured.
         calibration: estimates from the teacher's scores, on the whole collection; the teacher then reads the negatives
             of every method, filtered or not.
         teacher: an object with `score(pairs)` and `scale` in place of the recipe's.
         progress, cache: as `mine` takes them.
 
     Raises:
-        CollectionError: nothing in the data tells a false negative from a true one.
+        CollectionError: nothing in the data shows which negatives are false.
         RecipeError: a depth below the budget; a calibration, but no teacher.
         FoolsgoldError: what `mine` raises.
     """
     recipe = recipe or Recipe()
     if depth < recipe.select.per_query:
-        raise RecipeError(f"depth is {depth}, which is less than the {recipe.select.per_query} negatives a query")
+        raise RecipeError(f"depth is {depth}, which is less than the {recipe.select.per_query} negatives per query")
     if collection is None and recipe.collection is None:
         raise CollectionError("no collection: give one, or a recipe with a `collection` section")
     has_teacher = teacher is not None or recipe.teacher is not None
@@ -180,7 +180,7 @@ def measure(
 def _truths(
     collection: Collection, recipe: Recipe, queries: int | None, calibration: Probabilities | None
 ) -> tuple[list[Truth], list[str]]:
-    """Whatever the data allow, and a note for each way that they do not."""
+    """The ways of knowing that the data allow, and a note for each of the others."""
     scale = recipe.teacher.scale if recipe.teacher else "probability"
     found: dict[Way, Truth | None] = {
         "hidden": by_hiding(collection, seed=recipe.seed, queries=queries),
@@ -192,10 +192,10 @@ def _truths(
     truths = [truth for truth in found.values() if truth is not None]
     if not truths:
         raise CollectionError(
-            f"{collection.name}, split {collection.split}: nothing here tells a false negative from a true one; "
+            f"{collection.name}, split {collection.split}: nothing here shows which negatives are false; "
             f"needed is one of: {'; '.join(_NEEDED.values())}"
         )
-    notes = [f"{way}: not measured, that needs {_NEEDED[way]}" for way, truth in found.items() if truth is None]
+    notes = [f"{way}: not measured: needs {_NEEDED[way]}" for way, truth in found.items() if truth is None]
     return truths, [f"{collection.name}: {note}" for note in collection.notes] + notes
 
 
@@ -226,8 +226,8 @@ def _unfiltered(recipe: Recipe) -> Recipe:
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Mining without a filter is what is measured here; that `mine` warns of it, once a method, says nothing new."""
-    logger = logging.getLogger("foolsgold.mine")
+    """Silence `mine`, which would warn once per method that mining without a filter finds false negatives."""
+    logger = logging.getLogger("foolsgold.mining")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -237,7 +237,7 @@ def _without_warnings() -> Iterator[None]:
 
 
 class _Numbered:
-    """Progress that says which of the runs a stage belongs to."""
+    """Progress that names the run that a stage belongs to."""
 
     def __init__(self, progress: Progress, prefix: str) -> None:
         self._progress = progress

@@ -14,7 +14,7 @@ class Method:
     """One way of mining.
 
     usually: the false-negative rates usually reported for it. sections: of the recipe, in place of its own. ranked_by:
-    the source whose ranks the rate can be drawn against. missing: for want of what it cannot be mined.
+    the source whose ranks the rate is drawn against. missing: why it cannot be mined.
     """
 
     name: str

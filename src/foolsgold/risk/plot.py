@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 
 from foolsgold.errors import FoolsgoldError
 from foolsgold.risk.measure import Curve, Risk, Row
-from foolsgold.risk.share import FEW
-from foolsgold.risk.tally import Band
+from foolsgold.risk.tally import FEW, Band
 
 _COLOURS = {"bm25": "#0072b2", "dense": "#d55e00", "self": "#009e73", "random": "#777777"}  # Okabe and Ito 2008
 _TITLES = {
@@ -24,7 +23,7 @@ _TITLES = {
 
 
 def save_plots(risk: Risk, folder: Path) -> tuple[Path, Path]:
-    """Write risk.svg and risk.png: a panel a way, a line a method, dashed with the filter; bars are 95 % intervals.
+    """Write risk.svg and risk.png: one panel per way, one line per method. Dashed: filtered; bars: 95 % intervals.
 
     Raises:
         FoolsgoldError: the folder cannot be written to.
@@ -57,7 +56,7 @@ def _figure(risk: Risk) -> Figure:
 
 
 def _draw(panel: Axes, curve: Curve, aside: float) -> None:
-    """One line; `aside` keeps the intervals of several from lying on each other. Where few are known it is faint."""
+    """One line; `aside` moves it so that intervals do not overlap. Where few are known it is faint."""
     name = curve.method.name + (", filtered" if curve.filtered else "")
     enough = [band for band in curve.bands if not band.rate.is_few]
     few = [band for band in curve.bands if band.rate.is_few]
@@ -84,7 +83,7 @@ def _draw(panel: Axes, curve: Curve, aside: float) -> None:
 
 
 def _draw_random(panel: Axes, rows: Sequence[Row]) -> None:
-    """A draw has no ranks: a level line."""
+    """A random draw has no ranks: a level line."""
     for row in rows:
         if row.method.name == "random" and not row.filtered and row.tally and not row.tally.rate.is_few:
             rate = row.tally.rate.value or 0.0

@@ -1,8 +1,9 @@
-"""What is known of the negatives of one mined set, counted: in all, and by the rank they were found at."""
+"""Counts the false negatives of one mined set: in all, and by the rank they were found at."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +12,39 @@ import pyarrow.compute as pc
 
 from foolsgold.mined.mined_set import MinedSet
 from foolsgold.records import LongArray
-from foolsgold.risk.share import Share
 from foolsgold.risk.truth import Truth
+from foolsgold.stats import wilson
 
 _ENDS = np.array([digit * 10**power for power in range(7) for digit in (1, 2, 5)])  # last ranks of the bands
+_Z = NormalDist().inv_cdf(0.975)  # for intervals of 95 %
+FEW = 20  # with fewer the interval is wider than 40 points at a rate of a half
+
+
+@dataclass(frozen=True)
+class Share:
+    """`count` of `of`. The count is a whole number, or a sum of `of` probabilities."""
+
+    count: float
+    of: int
+
+    @property
+    def value(self) -> float | None:
+        """From 0 to 1; None where nothing was counted."""
+        return self.count / self.of if self.of else None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's score interval of 95 %.
+
+        For a sum of probabilities it covers the draw only, and is rather too wide: a sum of unequal Bernoulli variables
+        varies less than a binomial of the same mean. It does not show whether the probabilities are right.
+        """
+        return wilson(self.count, self.of, _Z)
+
+    @property
+    def is_few(self) -> bool:
+        """Whether too few were counted for the rate to mean anything."""
+        return self.of < FEW
 
 
 @dataclass(frozen=True)

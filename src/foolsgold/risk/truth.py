@@ -28,7 +28,7 @@ class Truth:
 
     relevance: of n ledger rows of a set mined from `collection`, float32 (n), how relevant each is: 1 or 0, or a
         probability; not known where nobody judged.
-    every_candidate: whether `relevance` speaks of all candidates, or of those alone that a teacher has scored.
+    every_candidate: whether `relevance` knows all candidates, or only those that a teacher has scored.
     """
 
     way: Way
@@ -103,24 +103,24 @@ def _with_one_positive(
     way: Way,
     collection: Collection,
     preferred: LongArray,
-    told: LongArray,
+    judgements: LongArray,
     queries: int | None,
     *,
     complete: bool,
 ) -> Truth:
-    """Mine with one positive a query, and know the rest.
+    """Mine with one positive per query, and know the rest.
 
     preferred: int64, places of positives among the judgements, by query, the one that stays first.
-    told: int64, places of the judgements that the truth knows. complete: whether any other pair is not relevant, or
-    not known.
+    judgements: int64, places of the judgements that the truth knows.
+    complete: whether any other pair is not relevant, or not known.
     """
     asked, first = np.unique(collection.judged_query[preferred], return_index=True)
     asked, kept = asked[:queries], preferred[first][:queries]
     mined = _restricted(collection, asked, np.arange(len(asked)), kept)
     passage = _passages(collection)
-    told = told[np.isin(collection.judged_query[told], asked)]
-    keys = pair_keys(np.searchsorted(asked, collection.judged_query[told]), passage[told])
-    relevant = collection.grade[told] >= collection.relevant_from
+    judgements = judgements[np.isin(collection.judged_query[judgements], asked)]
+    keys = pair_keys(np.searchsorted(asked, collection.judged_query[judgements]), passage[judgements])
+    relevant = collection.grade[judgements] >= collection.relevant_from
     best_first = np.lexsort((~relevant, keys))  # copies of a passage may be graded apart
     keys, place = np.unique(keys[best_first], return_index=True)
     hidden = ~np.isin(keys, pair_keys(np.arange(len(asked)), passage[kept]))

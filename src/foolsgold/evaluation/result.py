@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from foolsgold.errors import EvaluationError
-from foolsgold.evaluation.measures import DoubleArray
 from foolsgold.evaluation.paired import interval, p_value
 from foolsgold.files import written_whole
+from foolsgold.records import DoubleArray
 
 _ABOUT = b"foolsgold_evaluation"
 _QUERY = "query_id"
@@ -73,7 +73,7 @@ class Evaluation:
         return Comparison(self.model, baseline.model, changes)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, without those of each query."""
+        """As JSON values, without those of each query."""
         return {
             "model": self.model,
             "collection": self.collection,
@@ -83,7 +83,7 @@ class Evaluation:
         }
 
     def save(self, path: str | Path) -> Path:
-        """Write a Parquet file, whole or not at all: one row a query, its id and one column a measure.
+        """Write a Parquet file, whole or not at all: one row per query, its id and one column per measure.
 
         Raises:
             EvaluationError: it cannot be written there.
@@ -112,7 +112,7 @@ class Evaluation:
             raise EvaluationError(f"{path}: no such file; `foolsgold evaluate MODEL --out FILE` writes one") from None
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
             raise EvaluationError(
-                f"{path}: holds no evaluation; name a file that `foolsgold evaluate MODEL --out FILE` wrote"
+                f"{path}: is not an evaluation; name a file that `foolsgold evaluate MODEL --out FILE` wrote"
             ) from None
 
     def _where(self) -> str:
@@ -178,7 +178,7 @@ class Comparison:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """As JSON values."""
         changes = {
             name: {"delta": one.delta, "interval": list(one.interval), "p_value": one.p_value}
             for name, one in self.changes.items()
