@@ -123,12 +123,12 @@ def test_the_depth_is_the_deepest_cutoff_and_a_thousand_without_one(names: tuple
     ("name", "said"),
     [
         ("nDCCG@10", "did you mean ndcg"),
-        ("loss", "no measure of ir-measures"),
+        ("loss", "not a measure of ir-measures"),
         ("recall", "needs a cutoff, as in recall@10"),
         ("nDCG@ten", "the cutoff is a whole number"),
         ("nDCG@0", "the cutoff is a whole number"),
         ("nDCG@", "the cutoff is a whole number"),
-        ("", "no measure of ir-measures"),
+        ("", "not a measure of ir-measures"),
         ("alpha_nDCG@10", "no package that computes it is installed"),
     ],
 )
