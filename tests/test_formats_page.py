@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foolsgold.exchange.export import FORMS
+from foolsgold.exchange.formats import WRITERS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "formats.md").read_text(encoding="utf-8")
 
@@ -24,4 +24,4 @@ def test_the_python_of_the_page_runs(
 
 def test_every_form_of_export_has_its_row() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| (?!form)", PAGE.split("## Out again")[1], flags=re.MULTILINE)
-    assert rows[1:] == list(FORMS)  # the first is the table's head
+    assert rows[1:] == list(WRITERS)  # the first is the table's head

@@ -16,7 +16,7 @@ from toy import TableTeacher
 import foolsgold as fg
 from foolsgold.collection import load_collection
 from foolsgold.errors import MinedSetError
-from foolsgold.exchange.export import FORMS
+from foolsgold.exchange.formats import WRITERS
 from foolsgold.mined.mined_set import MinedSet
 from foolsgold.sources.run import RunSource
 
@@ -229,7 +229,7 @@ def test_a_folder_that_is_there_is_not_written_over(mine: Mine, tmp_path: Path) 
 
 @pytest.mark.parametrize("to", ["flagembedding", "tevatron", "swift", "jsonl"])
 def test_every_form_with_negatives_comes_in_again(mine: Mine, tmp_path: Path, to: Any) -> None:
-    done = fg.export(mine(), to, tmp_path / f"set{FORMS[to].suffix}")
+    done = fg.export(mine(), to, tmp_path / f"set{WRITERS[to].suffix}")
     again = fg.import_set(done.path, out=tmp_path / "again")
     assert again.manifest["counts"]["selected"] == 3
     texts = load_collection(again.collection).documents

@@ -13,7 +13,7 @@ import pytest
 
 from foolsgold.collection.rows import rows_of_file
 from foolsgold.errors import CollectionError
-from foolsgold.exchange.forms import detect
+from foolsgold.exchange.detect import detect
 from foolsgold.exchange.listed import Listed, read_listed
 
 # (query text, positive texts, negative texts) of what every form below says
@@ -197,7 +197,7 @@ def test_columns_of_other_names_can_be_named(tmp_path: Path) -> None:
     ("record", "said"),
     [
         ({"query": "q", "passage": "p"}, "no negatives in its columns .*foolsgold mine --pairs"),
-        ({"anchor": "q", "positive": "p", "score": 0.4}, "'score' is no label"),
+        ({"anchor": "q", "positive": "p", "score": 0.4}, "'score' is not a label"),
         ({"anchor": "q", "positive": "p", "label": 0.4}, r"line 1: 'label' is a number \(0.4\); a label is 1"),
         ({"anchor": "q", "positive": ["p"], "labels": [1, 0]}, "1 documents in 'positive', but 2 labels"),
         ({"query": "q", "pos": ["p"], "neg": [3]}, r"line 1: 'neg' is a number \(3\); it must be a text"),

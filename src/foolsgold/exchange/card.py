@@ -8,23 +8,14 @@ from typing import Any
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from foolsgold.exchange.export import Exported
+from foolsgold.exchange.formats import WRITERS
+from foolsgold.exchange.formats.writing import Exported
 from foolsgold.mined.mined_set import MinedSet
 
 _SIZES = (  # the hub's names of numbers of rows
     (1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"),
     (10_000_000, "1M<n<10M"), (100_000_000, "10M<n<100M"),
 )  # fmt: skip
-_LOADED_BY = {
-    "sentence-transformers": "sentence-transformers, as the columns of a training dataset",
-    "flagembedding": "FlagEmbedding, as `--train_data`",
-    "tevatron": "Tevatron, as `--dataset_name`",
-    "pylate": "PyLate, joined by `pylate.utils.KDProcessing`",
-    "swift": "ms-swift, as `--dataset` of an embedding model",
-    "swift-reranker": "ms-swift, as `--dataset` of a reranker",
-    "beir-run": "anything that reads TREC runs",
-    "jsonl": "`foolsgold import`",
-}
 
 
 def card(mined: MinedSet, to: str, written: Exported, licence: str | None) -> str:
@@ -60,7 +51,7 @@ def card(mined: MinedSet, to: str, written: Exported, licence: str | None) -> st
         audit=mined.audit(),
         written=written,
         to=to,
-        loaded_by=_LOADED_BY[to],
+        loaded_by=WRITERS[to].loaded_by,
     )
 
 

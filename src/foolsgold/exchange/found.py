@@ -21,9 +21,9 @@ from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe
 from foolsgold.records import Scale
 
-# Why a listed negative is none, worst first: what `exclude` says of it, and what that does to a model.
+# Why a listed document is not a negative, worst first: what `exclude` says of it, and what that does to a model.
 _EXCLUDED = {
-    "known_positive": "positives of their query by the file itself: the model is taught both",
+    "known_positive": "positives of their query in the file itself: the model is taught both",
     "duplicate_of_positive": "the text of a positive, except for case and white space",
     "near_duplicate_of_positive": "nearly the text of a positive",
     "query_itself": "the query's own text",
@@ -34,7 +34,7 @@ _WRONG = ("known_positive", "duplicate_of_positive", "near_duplicate_of_positive
 
 
 @dataclass(frozen=True)
-class Finding:
+class ListedKind:
     """One kind of listed negative: how many, which share of all, and what that means.
 
     verdict: `fail` harms training for certain, `warn` wastes the budget or is in doubt, `pass` is as it should be.
@@ -65,7 +65,7 @@ class FileAudit:
     negatives: int
     per_query: tuple[int, int, int]
     repeated: int
-    findings: tuple[Finding, ...]
+    findings: tuple[ListedKind, ...]
     held_out: HeldOut | None
     measures: Audit
     notes: tuple[str, ...]
@@ -148,12 +148,12 @@ def audit_file(
         )
 
 
-def _findings(mined: MinedSet, listed: Listed) -> Iterator[Finding]:
+def _findings(mined: MinedSet, listed: Listed) -> Iterator[ListedKind]:
     counts = mined.manifest.counts
     total = len(listed.negatives)
 
-    def finding(name: str, count: int, verdict: Verdict, meaning: str) -> Finding:
-        return Finding(name, count, count / total, verdict if count else "pass", meaning)
+    def finding(name: str, count: int, verdict: Verdict, meaning: str) -> ListedKind:
+        return ListedKind(name, count, count / total, verdict if count else "pass", meaning)
 
     for reason, meaning in _EXCLUDED.items():
         yield finding(
@@ -165,7 +165,7 @@ def _findings(mined: MinedSet, listed: Listed) -> Iterator[Finding]:
         bad: Verdict = "fail" if worst is not None and count > worst * total else "warn"
         yield finding("false_negative", count, bad, f"the teacher takes them for positives ({_above(recipe)})")
         yield finding("ambiguous", counts.ambiguous, "warn", "the teacher is in doubt")
-    yield Finding("usable", counts.negative, counts.negative / total, "pass", "what `foolsgold import` would keep")
+    yield ListedKind("usable", counts.negative, counts.negative / total, "pass", "what `foolsgold import` would keep")
 
 
 def _above(recipe: Recipe) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 
 from foolsgold.errors import MinedSetError
 from foolsgold.exchange.card import card
-from foolsgold.exchange.export import FORMS, export
+from foolsgold.exchange.export import export
+from foolsgold.exchange.formats import WRITERS
 from foolsgold.mined.mined_set import MinedSet
 from foolsgold.recipe.manifest import Manifest
 
@@ -57,7 +58,7 @@ def push_to_hub(
     with TemporaryDirectory(prefix="foolsgold-") as name:
         folder = Path(name)
         data = folder / "data"
-        suffix = FORMS[to].suffix if to in FORMS else ""
+        suffix = WRITERS[to].suffix if to in WRITERS else ""
         written = export(mined, to, data / f"train{suffix}" if suffix else data, **options)
         (folder / "README.md").write_text(card(mined, to, written, licence), encoding="utf-8")
         for file, facts in (("manifest.json", published(mined.manifest)), ("audit.json", mined.audit().to_json())):

@@ -21,8 +21,8 @@ from foolsgold.collection.columns import CHOSEN
 from foolsgold.collection.hub import rows_of_folder, rows_of_hub, rows_of_loaded
 from foolsgold.collection.rows import Rows, is_dataset, is_dataset_dict, rows_of_file
 from foolsgold.errors import RecipeError, TeacherError
+from foolsgold.exchange.detect import detect
 from foolsgold.exchange.folder import RUN, write_collection
-from foolsgold.exchange.forms import detect
 from foolsgold.exchange.listed import Listed, read_listed
 from foolsgold.mined.mined_set import MinedSet
 from foolsgold.mining.mine import mine, resolved
@@ -57,7 +57,7 @@ def import_set(
 
     Args:
         file: json lines, json, parquet, csv, tsv (each may be .gz), a folder of `Dataset.save_to_disk`, `hf:NAME`, or a
-            `datasets.Dataset`. Its form is told from its columns (`importing.forms`).
+            `datasets.Dataset`. Its form is told from its columns (`exchange.detect`).
         out: the folder that the set's own folder is made in.
         teacher: a model's name, its settings, or an object, as in `mine`; None for none.
         scores: the scale of the scores in the file, which then take the place of a teacher's.

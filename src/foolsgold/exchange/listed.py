@@ -15,7 +15,7 @@ from foolsgold.collection.cells import BadCell
 from foolsgold.collection.distinct import Entry, distinct
 from foolsgold.collection.rows import Rows
 from foolsgold.errors import CollectionError
-from foolsgold.exchange.forms import Document, Example, Form
+from foolsgold.exchange.formats.reading import Document, Example, Form
 from foolsgold.records import IntArray, text_key
 
 
