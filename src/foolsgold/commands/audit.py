@@ -44,7 +44,7 @@ def audit(
     held_out_split: Annotated[str, typer.Option(help="Its split.")] = "test",
     assign: Assign = None,
     report: Annotated[
-        bool, typer.Option("--report", help="Write report.html and its plots into the set anew.")
+        bool, typer.Option("--report", help="Write report.html and its plots into the set again.")
     ] = False,
     report_to: Annotated[Path | None, typer.Option(help="Write the report to this file, its plots beside it.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on a gate that warns, too.")] = False,

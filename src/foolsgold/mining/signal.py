@@ -190,10 +190,10 @@ class SourceSignal:
         return scores
 
     def describe(self) -> None:
-        """No teacher."""
+        """None: no teacher scores this run."""
 
     def calls(self) -> dict[str, int]:
-        """None."""
+        """No pair was read by a teacher."""
         return {"teacher": 0, "reused": 0}
 
 
@@ -208,7 +208,7 @@ class NoSignal:
 
     @property
     def positives(self) -> Column:
-        """Unknown."""
+        """Unknown for every positive."""
         return Column.unknown(self._n_positives)
 
     def score(self, query: IntArray, doc: IntArray, stage: str) -> FloatArray:
@@ -217,8 +217,8 @@ class NoSignal:
         return np.full(len(query), np.nan, dtype=np.float32)
 
     def describe(self) -> None:
-        """No teacher."""
+        """None: no teacher scores this run."""
 
     def calls(self) -> dict[str, int]:
-        """None."""
+        """No pair was read by a teacher."""
         return {"teacher": 0, "reused": 0}
