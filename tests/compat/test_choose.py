@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from foolsgold.compat.sentence_transformers.choose import Candidates, candidates_of, choose, dropped
-from foolsgold.compat.sentence_transformers.pairs import pair_up
-from foolsgold.compat.sentence_transformers.settings import Range, Sampling, Thresholds
+from foolsgold.compat.arguments import Range, Sampling, Thresholds
+from foolsgold.compat.choose import Candidates, candidates_of, choose, dropped
+from foolsgold.compat.pairs import pair_up
 from foolsgold.records import FloatArray, LongArray
 
 NONE = Thresholds(None, None, None, None)
@@ -15,15 +15,15 @@ NONE = Thresholds(None, None, None, None)
 
 def test_pairs_are_distinct_texts_in_order_of_first_sight() -> None:
     pairs = pair_up(["q", "r", "q", "q"], ["p", "o", "n", "p"], ["m", "o", "m"])
-    assert pairs.queries == ["q", "r"]
-    assert pairs.documents == ["m", "o", "p", "n"]
+    assert pairs.queries.texts.to_pylist() == ["q", "r"]
+    assert pairs.documents.texts.to_pylist() == ["m", "o", "p", "n"]
     assert pairs.offsets.tolist() == [0, 2, 3]
     assert pairs.positives.tolist() == [2, 3, 1]
 
 
 def test_what_a_positive_or_the_query_says_is_known_in_any_spelling() -> None:
     pairs = pair_up(["q", "Q", "r"], ["p", "o", "n"], ["P ", " q", "O", "m", "R"])
-    assert pairs.documents == ["P ", " q", "O", "m", "R", "p", "o", "n"]
+    assert pairs.documents.texts.to_pylist() == ["P ", " q", "O", "m", "R", "p", "o", "n"]
     rows = np.arange(8, dtype=np.int32)
     for query, known in ((0, "11100110"), (1, "11100110"), (2, "00001001")):
         same = pairs.same_text(np.full(8, query, dtype=np.int32), rows)

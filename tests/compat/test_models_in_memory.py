@@ -12,8 +12,8 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
+from foolsgold.compat.models import fingerprint
 from foolsgold.compat.sentence_transformers import mine_hard_negatives
-from foolsgold.compat.sentence_transformers.contents import fingerprint
 from foolsgold.errors import SourceError, TeacherError
 
 
@@ -128,7 +128,7 @@ def test_what_has_no_weights_is_not_kept(
 
     with caplog.at_level(logging.WARNING):
         found = mine_hard_negatives(single, Opaque(), cache_folder=str(tmp_path), verbose=False)
-    assert "Opaque is no torch module" in caplog.text
+    assert "Opaque is not a torch module" in caplog.text
     assert not list(tmp_path.iterdir())
     assert found.to_list() == mine_hard_negatives(single, retriever, verbose=False).to_list()
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from foolsgold.compat.sentence_transformers import nearest
-from foolsgold.compat.sentence_transformers.nearest import Nearest
+from foolsgold.compat import nearest
+from foolsgold.compat.nearest import Nearest
 from foolsgold.progress import SILENT
 
 

@@ -84,18 +84,31 @@ def to_dataset(
         found = found.keep(found.counts > 0)
     if len(found.query) == 0:
         raise MinedSetError(f"{mined.path}: no query has {width if format == 'n-tuple' else 'any'} negatives")
+    return Dataset(table_of(found, format, width, scores=scores, weights=weights))
+
+
+def table_of(of: Examples, format: Format, width: int, *, scores: bool, weights: bool) -> pa.Table:
+    """The rows of one format; every example has `width` negatives in an `n-tuple`, and one at least in the others."""
     columns = {"triplet": _triplets, "n-tuple": _tuples, "labeled-pair": _pairs, "labeled-list": _lists}[format]
-    return Dataset(pa.table(columns(found, collection, width, scores, weights)))
+    if format != "labeled-list":
+        return pa.table(columns(of, width, scores, weights))
+    # an Arrow list of texts holds at most 2 GiB of them
+    starts = range(0, max(len(of.query), 1), _CHUNK)
+    parts = (of.keep(slice(start, start + _CHUNK)) for start in starts)
+    return pa.concat_tables(pa.table(columns(part, width, scores, weights)) for part in parts)
 
 
 @dataclass(frozen=True)
 class Examples:
     """m rows of (query, positive), each with its part [begin, begin + count) of the mined negatives.
 
-    query, positive: rows in the collection; first: whether it is its query's first row (with `each` all are);
+    query, positive: rows of `queries` and `documents`; first: whether it is its query's first row (with `each` all
+    are): a query's negatives stand beside that one in a `labeled-pair`;
     negative: int32 (k), document rows; score, weight: of the negatives.
     """
 
+    queries: Texts
+    documents: Texts
     query: IntArray
     positive: IntArray
     positive_score: Column
@@ -106,12 +119,17 @@ class Examples:
     score: Column
     weight: npt.NDArray[np.float32]
 
-    def keep(self, rows: BoolArray) -> Examples:
+    def keep(self, rows: BoolArray | slice) -> Examples:
         """The examples of some rows."""
-        return Examples(
-            self.query[rows], self.positive[rows], self.positive_score.take(rows), self.first[rows], self.begin[rows],
-            self.counts[rows], self.negative, self.score, self.weight,
-        )  # fmt: skip
+        return replace(
+            self,
+            query=self.query[rows],
+            positive=self.positive[rows],
+            positive_score=self.positive_score.take(rows),
+            first=self.first[rows],
+            begin=self.begin[rows],
+            counts=self.counts[rows],
+        )
 
     def on_scale(self, have: Scale, want: Scale) -> Examples:
         """The same examples with the teacher's scores on another scale (`teachers.scale.to_scale`)."""
@@ -142,6 +160,8 @@ def examples(mined: MinedFolder, collection: Collection) -> Examples:
     if not each:
         first[1:] = query[1:] != query[:-1]
     return Examples(
+        queries=collection.queries,
+        documents=collection.documents,
         query=query,
         positive=positive,
         positive_score=_positive_scores(mined, collection),
@@ -168,13 +188,13 @@ def _positive_scores(mined: MinedFolder, collection: Collection) -> Column:
     return _column(table["teacher_score"]).take(place)
 
 
-def _triplets(of: Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
+def _triplets(of: Examples, width: int, scores: bool, weights: bool) -> dict[str, Any]:
     del width
     negatives = of.flat(of.counts)
     columns = {
-        "anchor": _texts(collection.queries, np.repeat(of.query, of.counts)),
-        "positive": _texts(collection.documents, np.repeat(of.positive, of.counts)),
-        "negative": _texts(collection.documents, of.negative[negatives]),
+        "anchor": _texts(of.queries, np.repeat(of.query, of.counts)),
+        "positive": _texts(of.documents, np.repeat(of.positive, of.counts)),
+        "negative": _texts(of.documents, of.negative[negatives]),
     }
     row = np.repeat(np.arange(len(of.query)), of.counts)
     if scores:
@@ -184,12 +204,12 @@ def _triplets(of: Examples, collection: Collection, width: int, scores: bool, we
     return columns
 
 
-def _tuples(of: Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
+def _tuples(of: Examples, width: int, scores: bool, weights: bool) -> dict[str, Any]:
     negatives = of.begin[:, None] + np.arange(width)
     columns = {
-        "anchor": _texts(collection.queries, of.query),
-        "positive": _texts(collection.documents, of.positive),
-        **{f"negative_{i + 1}": _texts(collection.documents, of.negative[negatives[:, i]]) for i in range(width)},
+        "anchor": _texts(of.queries, of.query),
+        "positive": _texts(of.documents, of.positive),
+        **{f"negative_{i + 1}": _texts(of.documents, of.negative[negatives[:, i]]) for i in range(width)},
     }
     if scores:
         columns["scores"] = _interleaved(of, np.arange(len(of.query)), negatives)
@@ -198,7 +218,7 @@ def _tuples(of: Examples, collection: Collection, width: int, scores: bool, weig
     return columns
 
 
-def _pairs(of: Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
+def _pairs(of: Examples, width: int, scores: bool, weights: bool) -> dict[str, Any]:
     del width
     counts = np.where(of.first, of.counts, 0)  # a query's negatives stand once, beside its first positive
     query = np.repeat(of.query, counts + 1)
@@ -207,20 +227,20 @@ def _pairs(of: Examples, collection: Collection, width: int, scores: bool, weigh
     _, once = np.unique(pair_keys(query, flat.documents), return_index=True)
     flat.keep(np.sort(once))
     columns = {
-        "anchor": _texts(collection.queries, query[np.sort(once)]),
-        "positive": _texts(collection.documents, flat.documents),
+        "anchor": _texts(of.queries, query[np.sort(once)]),
+        "positive": _texts(of.documents, flat.documents),
     }
     columns |= {"score": flat.scores} if scores else {"label": flat.labels}
     return columns | ({"weight": flat.weights} if weights else {})
 
 
-def _lists(of: Examples, collection: Collection, width: int, scores: bool, weights: bool) -> dict[str, Any]:
+def _lists(of: Examples, width: int, scores: bool, weights: bool) -> dict[str, Any]:
     del width
     flat = _Flat(of, of.counts)
     sizes = of.counts + 1
-    documents = _texts(collection.documents, flat.documents).combine_chunks()
+    documents = _texts(of.documents, flat.documents).combine_chunks()
     columns = {
-        "anchor": _texts(collection.queries, of.query),
+        "anchor": _texts(of.queries, of.query),
         "positive": _lists_of(sizes, documents),
     }
     columns |= {"scores": _lists_of(sizes, flat.scores)} if scores else {"labels": _lists_of(sizes, flat.labels)}
