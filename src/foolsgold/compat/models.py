@@ -42,7 +42,7 @@ class Embeddings:
     """
 
     def __init__(
-        self, model: Any, folder: str | None, verbose: bool, *, batch_size: int, use_multi_process: list[str] | bool
+        self, model: Any, folder: str | None, batch_size: int, use_multi_process: list[str] | bool, verbose: bool
     ) -> None:
         self._model = model
         self._batch_size = batch_size
@@ -146,7 +146,7 @@ class InMemory:
 
 @contextmanager
 def teacher_of(
-    cross_encoder: Any, folder: str | None, *, wanted: bool, batch_size: int, use_multi_process: list[str] | bool
+    cross_encoder: Any, wanted: bool, folder: str | None, batch_size: int, use_multi_process: list[str] | bool
 ) -> Iterator[Teacher | None]:
     """A cross-encoder as a teacher; a pair whose score is in the cache folder is not scored again.
 

@@ -96,15 +96,15 @@ def mine_hard_negatives(
     if verbose and most > 1:
         print(f"Found {len(pairs.queries)} unique queries out of {len(anchors)} total queries.")
         print(f"Found an average of {np.mean(rows_per_query):.3f} positives per query.")
-    processes = {"batch_size": batch_size, "use_multi_process": use_multi_process}
     prompts = Prompt(corpus_prompt, corpus_prompt_name), Prompt(query_prompt, query_prompt_name)
-    documents, queries = Embeddings(model, cache_folder, verbose, **processes).of(pairs, *prompts)
+    documents, queries = Embeddings(model, cache_folder, batch_size, use_multi_process, verbose).of(pairs, *prompts)
     plan = given.Plan(
         ranks, thresholds, num_negatives, sampling_strategy, given.seed_of(seed, sampling_strategy), include_positives,
         format, scores, ragged, verbose,
     )  # fmt: skip
     bar = "Querying FAISS index" if use_faiss else "Computing similarity scores"
-    with teacher_of(cross_encoder, cache_folder, wanted=thresholds.any or scores, **processes) as teacher:
+    reader = cross_encoder, thresholds.any or scores, cache_folder, batch_size, use_multi_process
+    with teacher_of(*reader) as teacher:
         starts = range(0, len(queries), faiss_batch_size)
         blocks = (Nearest(model, documents, queries[start : start + faiss_batch_size]) for start in starts)
         mined = mine(plan, pairs, blocks, teacher, bar)
