@@ -62,8 +62,8 @@ def test_a_positive_of_many_queries_is_said_to_make_small_batches(
     popular = toy.collection(documents, queries, {f"q{i}": {f"d{i if i < 20 else 7}": 1} for i in range(40)})
     trainer = _built(tmp_path, popular, batch_size=16)
     assert len(trainer.get_train_dataloader()) == 21  # the document is the positive of 21 queries
-    assert "an epoch is of 21 batches of about 2 rows, and not of 3 of 16" in caplog.text
-    assert "21 have document d7; set student.batches: random" in caplog.text
+    assert "an epoch has 21 batches of about 2 rows instead of 3 of 16" in caplog.text
+    assert "21 have document d7; with student.batches: random" in caplog.text
     caplog.clear()
     trainer = _built(tmp_path / "other", popular, batch_size=16, batches="random")
     assert (len(trainer.get_train_dataloader()), caplog.text) == (3, "")

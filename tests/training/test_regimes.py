@@ -13,7 +13,8 @@ import toy
 from foolsgold.errors import CollectionError, RecipeError
 from foolsgold.progress import SILENT
 from foolsgold.recipe import ModelSpec, Recipe
-from foolsgold.training.regimes import held_out_parts, mining_recipe, regimes_of, segments_of
+from foolsgold.training.job import held_out_parts
+from foolsgold.training.regimes import mining_recipe, regimes_of, segments_of
 
 STUDENT = ModelSpec(model="student")
 
@@ -41,8 +42,8 @@ def _mining(recipe: Recipe, kept: Path | None = None) -> Recipe:
             "two regimes have the same name",
         ),
         ({"schedule": [{"name": "a", "from": 0, "to": 0, "mode": "bm25"}]}, "greater than 0"),
-        ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "dense_ce_1.3"}]}, "is no mode"),
-        ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "dense_ce_0.0"}]}, "is no mode"),
+        ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "dense_ce_1.3"}]}, "unknown mode 'dense_ce_1.3'"),
+        ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "dense_ce_0.0"}]}, "unknown mode 'dense_ce_0.0'"),
         ({"schedule": [{"name": "start", "from": 0, "to": 1, "mode": "bm25"}]}, "give the regime another name"),
         ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": "bm25", "n": 65}]}, "less than or equal to 64"),
         ({"student": {"negatives": 65}}, "less than or equal to 64"),
@@ -52,7 +53,7 @@ def _mining(recipe: Recipe, kept: Path | None = None) -> Recipe:
             {"schedule": [{"name": "a", "from": 0, "to": 1, "mode": {"sources": {"self": {"model": "a/b"}}}}]},
             "sources.self.model: self is the student in training; leave it out",
         ),
-        ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": 5}]}, r"schedule\.0\.mode: 5 is no mode"),
+        ({"schedule": [{"name": "a", "from": 0, "to": 1, "mode": 5}]}, r"schedule\.0\.mode: unknown mode 5"),
         (
             {"schedule": [{"name": "a", "from": 0, "to": 1, "mode": {"sources": None}}]},
             "sources is None; write each with its settings",
@@ -208,4 +209,4 @@ def test_a_split_to_evaluate_on_must_not_be_what_is_trained_on(
         held_out_parts(Recipe.build(recipe | {"evaluation": {"split": "same"}}), None, SILENT)
     train, held_out = held_out_parts(Recipe.build(recipe | {"evaluation": {"split": "dev"}}), None, SILENT)
     assert (len(train.queries), len(held_out.queries)) == (1, 2)
-    assert "1 of 2 queries of dev are trained on too" in caplog.text
+    assert "1 of 2 queries of dev are also trained on" in caplog.text

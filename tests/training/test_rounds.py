@@ -215,7 +215,7 @@ def test_the_loss_curve_survives_a_kill_before_the_evaluation(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(_Loop, "_judge", killed)
+        patched.setattr(_Loop, "_keep_or_roll_back", killed)
         with pytest.raises(KeyboardInterrupt):
             _train(student, tmp_path / "killed", schedule=SCHEDULE[:1])
     gone_on = _train(student, tmp_path / "killed", schedule=SCHEDULE[:1])
@@ -486,7 +486,7 @@ def test_a_bare_transformer_is_pooled_as_is_said_and_mines_the_same_after_a_kill
 ) -> None:
     import tiny_models
 
-    from foolsgold.training.rounds import _Loop
+    from foolsgold.training.remining import SegmentSets
 
     bert = tiny_models.bert(tmp_path / "bert", "BertModel")
     sections: dict[str, Any] = {
@@ -499,15 +499,15 @@ def test_a_bare_transformer_is_pooled_as_is_said_and_mines_the_same_after_a_kill
     whole = _train(bert, tmp_path / "whole", **sections)
     pooling = json.loads((whole.model_path / "1_Pooling" / "config.json").read_text())
     assert pooling["pooling_mode"] == "cls"
-    mine = _Loop._mine
+    mine = SegmentSets._mine
 
     def killed_before_own(self: Any, segment: Any, earlier: Any) -> Any:
-        if self._regimes[segment.regime].mines_with_student:
+        if self._job.regimes[segment.regime].mines_with_student:
             raise KeyboardInterrupt
         return mine(self, segment, earlier)
 
     with monkeypatch.context() as patched:
-        patched.setattr(_Loop, "_mine", killed_before_own)
+        patched.setattr(SegmentSets, "_mine", killed_before_own)
         with pytest.raises(KeyboardInterrupt):
             _train(bert, tmp_path / "killed", **sections)
     killed = _train(bert, tmp_path / "killed", **sections)

@@ -17,7 +17,7 @@ from foolsgold.records import Hits
 from foolsgold.sources.encoded import encode_collection
 from foolsgold.stores.encoders import described_encoder
 from foolsgold.teachers.load import load_teacher
-from foolsgold.training.regimes import held_out_parts
+from foolsgold.training.job import held_out_parts
 
 MEASURE = "nDCG@10"
 QUERIES = 100  # held-out queries at most, and

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
+from foolsgold.recipe.losses import LOSSES, LossName
 from foolsgold.recipe.stage import Fraction, Stage
 
 MODE = re.compile(
@@ -50,7 +51,7 @@ class StudentSpec(Stage):
     static: bool = Field(
         False, description="start from the token embeddings of the model alone: trains in a minute on a CPU"
     )
-    loss: Literal["mnr", "cached_mnr", "margin_mse", "kl", "memory_bank"] = "mnr"
+    loss: LossName = "mnr"
     temperature: Annotated[float, Field(gt=0.0)] | None = Field(
         None, description="of similarities, in every loss; null: 0.05 for cosines, 1 for dot products"
     )
@@ -118,12 +119,12 @@ class StudentSpec(Stage):
 
     @property
     def distils(self) -> bool:
-        """Whether its loss is on the teacher's scores."""
-        return self.loss in ("margin_mse", "kl")
+        """Whether its loss learns the teacher's scores."""
+        return LOSSES[self.loss].distils
 
     @property
     def ranks(self) -> bool:
-        """Whether its loss, or the one beside it, ranks a positive before the documents of the other rows."""
+        """Whether its loss, or the one added to it, ranks a positive before the documents of the other rows."""
         return not self.distils or self.contrastive_weight != 0
 
 
@@ -170,8 +171,8 @@ class RegimeSpec(Stage):
             return _checked(mode)
         if not isinstance(mode, str) or not (found := MODE.fullmatch(mode)) or float(found["below"] or 1) == 0:
             said = (
-                f"{mode!r} is no mode; in_batch, or random, bm25, dense, self joined by +, with _ce_0.3 after them "
-                "where a teacher is to pass only what it gives a lower probability"
+                f"unknown mode {mode!r}; write in_batch, or random, bm25, dense, self joined by +; with _ce_0.3 at the "
+                "end the teacher keeps only candidates with a lower probability"
             )
             raise ValueError(said)
         return mode

@@ -1,10 +1,10 @@
-"""Training on mined sets: losses, samplers, rows, the memory bank, curricula, and the loop around them.
+"""Training on mined sets: `rounds` is the loop, `remining` and `outcomes` are what it does after each segment.
 
-Each piece also works alone in a training script: `from foolsgold.training.losses import ...`. Nothing here imports
-torch until it is needed.
+Losses, samplers, rows and the memory bank also work alone in a training script: `from foolsgold.training.losses import
+...`. Nothing is imported from torch before it is needed.
 """
 
-from foolsgold.training.plan import Plan, PlannedRegime, plan
+from foolsgold.training.dry_run import Plan, PlannedRegime, plan
 from foolsgold.training.rounds import Trained, train
 from foolsgold.training.run import Round, RunState
 

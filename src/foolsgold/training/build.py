@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 from sentence_transformers import SentenceTransformer
+from torch import nn
 from transformers import TrainerCallback, set_seed
 
 from foolsgold.collection import Collection
@@ -16,6 +16,7 @@ from foolsgold.files import cache_folder
 from foolsgold.models.protocol import Role
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import ModelSpec, Recipe
+from foolsgold.recipe.losses import LOSSES, LossName
 from foolsgold.records import FloatArray
 from foolsgold.stores.encoders import described_encoder
 from foolsgold.stores.vectors import encode_all
@@ -34,6 +35,13 @@ from foolsgold.training.trainer import SegmentTrainer
 
 log = logging.getLogger(__name__)
 
+LOSS_CLASSES: dict[LossName, Callable[..., nn.Module]] = {
+    "mnr": MultipleNegativesRankingLoss,
+    "cached_mnr": CachedMultipleNegativesRankingLoss,
+    "memory_bank": MemoryBankLoss,
+    "margin_mse": MarginMSELoss,
+    "kl": ListwiseKLLoss,
+}
 _TEMPERATURE = 0.05  # of cosines, as sentence-transformers has it
 
 _Encode = Callable[[ModelSpec, Role], FloatArray]
@@ -49,7 +57,7 @@ def build_trainer(
     cache: str | Path | None = None,
     progress: Progress = SILENT,
 ) -> SegmentTrainer:
-    """The trainer of a recipe's student on a collection, before its first step, without mined negatives as yet.
+    """The trainer of a recipe's student on a collection, before its first step and without mined negatives.
 
     known: what no loss may count as a negative; None for no masks. epochs: of the whole schedule.
 
@@ -62,7 +70,7 @@ def build_trainer(
         texts = collection.queries if role == "query" else collection.documents
         return encode_all(described_encoder(model, store), texts, role, cache=store, progress=progress)
 
-    set_seed(recipe.training_seed % 2**32)  # adapters begin at random
+    set_seed(recipe.training_seed % 2**32)  # adapters start at random
     student = load_student(recipe)
     rows = TrainingRows(collection, seed=recipe.training_seed, draw=recipe.student.draw)
     loss = _loss(recipe, student, known, encode)
@@ -82,38 +90,27 @@ def build_trainer(
         seen = trainer.total_steps * recipe.student.gradient_accumulation * recipe.student.batch_size * most
         if seen < recipe.student.bank_size:
             log.warning(
-                "student.bank_size is %s, and the whole run has %s documents: the bank is never full, and the loss is "
-                "that of mnr; set it to a tenth of them or less", f"{recipe.student.bank_size:,}", f"{seen:,}",
+                "student.bank_size is %s, and the whole run has %s documents: the bank is never full, so the loss is "
+                "that of mnr; set bank_size to a tenth of them or less", f"{recipe.student.bank_size:,}", f"{seen:,}",
             )  # fmt: skip
     return trainer
 
 
-def _loss(
-    recipe: Recipe, student: SentenceTransformer, known: KnownPositives | None, encode: _Encode
-) -> torch.nn.Module:
-    spec = recipe.student
+def _loss(recipe: Recipe, student: SentenceTransformer, known: KnownPositives | None, encode: _Encode) -> nn.Module:
+    spec, kind = recipe.student, LOSSES[recipe.student.loss]
     similarity = _similarity(student)
     # dot products are of the logits' size by themselves, as TAS-B takes them
     temperature = spec.temperature or (_TEMPERATURE if similarity == "cosine" else 1.0)
-    common: dict[str, Any] = {"similarity": similarity, "scale": 1 / temperature}
+    settings: dict[str, Any] = {"similarity": similarity, "scale": 1 / temperature}
+    own = {argument: value for field, argument in kind.arguments.items() if (value := getattr(spec, field)) is not None}
     if spec.ranks:
         guide = _guide(recipe, encode)
-        ranking: dict[str, Any] = {**common, "known": known, "guide": guide, "gather_across_devices": are_several()}
-        if spec.distils:
-            common["contrastive"] = MultipleNegativesRankingLoss(student, **ranking)
-            if spec.contrastive_weight is not None:
-                common["contrastive_weight"] = spec.contrastive_weight
-    match spec.loss:
-        case "mnr":
-            return MultipleNegativesRankingLoss(student, **ranking)
-        case "cached_mnr":
-            return CachedMultipleNegativesRankingLoss(student, mini_batch_size=spec.mini_batch_size, **ranking)
-        case "memory_bank":
-            return MemoryBankLoss(student, size=spec.bank_size, momentum=spec.momentum, **ranking)
-        case "margin_mse":
-            return MarginMSELoss(student, **common)
-        case "kl":
-            return ListwiseKLLoss(student, teacher_temperature=spec.teacher_temperature, **common)
+        ranking = {**settings, "known": known, "guide": guide, "gather_across_devices": are_several()}
+        if kind.distils:
+            own["contrastive"] = MultipleNegativesRankingLoss(student, **ranking)
+        else:
+            settings = ranking
+    return LOSS_CLASSES[spec.loss](student, **settings, **own)
 
 
 def _similarity(student: SentenceTransformer) -> Similarity:

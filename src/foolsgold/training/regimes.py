@@ -1,25 +1,15 @@
-"""What a recipe says of training, worked out: its regimes, how each is mined, what is trained and evaluated on."""
+"""The regimes of a recipe: where each starts and ends in steps, and the recipe that its negatives are mined by."""
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from foolsgold.calibration import load as load_calibration
-from foolsgold.collection import Collection, load_collection
-from foolsgold.errors import CollectionError, RecipeError
+from foolsgold.errors import RecipeError
 from foolsgold.mining.mine import with_sections
-from foolsgold.models.names import fetched, locate
-from foolsgold.progress import Progress
-from foolsgold.recipe import CollectionSpec, ModelSpec, Recipe, RegimeSpec, steps_in
+from foolsgold.recipe import ModelSpec, Recipe, RegimeSpec, steps_in
 from foolsgold.rules.select import shares
-from foolsgold.sources.run import RunSource
 from foolsgold.training.curriculum import Segment, Stretch, mode_sections, segments, with_student
-
-log = logging.getLogger(__name__)
 
 _KEPT = "kept"  # the source that hands a set's negatives on to the next
 
@@ -116,39 +106,6 @@ def mining_recipe(recipe: Recipe, regime: RegimeSpec, student: ModelSpec, kept: 
     return mining
 
 
-def check_there(recipe: Recipe, student: ModelSpec, collection: Collection) -> None:
-    """See that the models and files of every regime's mining are there, before the first is trained; each once.
-
-    Raises:
-        FoolsgoldError: one is not, or cannot be read.
-    """
-    from foolsgold.teachers.load import find_teacher  # with onnxruntime, which foolsgold itself is imported without
-
-    models, teachers, runs, calibrations = {}, {}, {}, set()
-    for regime in regimes_of(recipe):
-        if is_in_batch(regime, recipe):
-            continue
-        mining = mining_recipe(recipe, regime, student, None)
-        for name, source in mining.sources.items():
-            model = mining.model_of(name)
-            if model is not None and name != "self":
-                models[model.model, model.trust_remote_code] = model
-            if source.kind == "run":
-                runs[source.path] = name
-        if mining.teacher is not None:
-            teachers[mining.teacher.model, mining.teacher.kind] = mining.teacher
-        if mining.decide.calibration is not None:
-            calibrations.add(mining.decide.calibration)
-    for model in models.values():
-        fetched(locate(model.model), with_code=model.trust_remote_code)
-    for teacher in teachers.values():
-        find_teacher(teacher)
-    for path in calibrations:
-        load_calibration(path)
-    for path, name in runs.items():
-        RunSource(name, path, collection)
-
-
 def _within(mining: Recipe, budget: int) -> dict[str, dict[str, Any]]:
     """The sources, with quotas scaled down to what a query's budget leaves for them."""
     sources: dict[str, dict[str, Any]] = mining.model_dump()["sources"]
@@ -156,53 +113,3 @@ def _within(mining: Recipe, budget: int) -> dict[str, dict[str, Any]]:
     for source, quota in zip(with_quota, shares([source["quota"] for source in with_quota], budget), strict=True):
         source["quota"] = quota
     return sources
-
-
-def held_out_parts(recipe: Recipe, given: Any, progress: Progress) -> tuple[Collection, Collection]:
-    """What to train on and what to evaluate on. Of a split of their own the held-out queries may be trained on too.
-
-    Raises:
-        CollectionError: all of them are; nothing is left to train or to evaluate on.
-    """
-    source = recipe.collection if given is None else given
-    if source is None:
-        raise CollectionError("no collection: give one, or a recipe with a `collection` section")
-    spec = recipe.evaluation
-    whole = load_collection(source, progress=progress)
-    if spec.split is not None:
-        if not isinstance(source, str | CollectionSpec):
-            raise CollectionError(
-                "evaluation.split names a split, but the collection is in memory and has only one; leave split out, "
-                "and part of the queries are held out"
-            )
-        held_out = load_collection(source, split=spec.split, progress=progress)
-        train = whole
-        shared = np.isin(held_out.queries.keys[:, 0], whole.queries.keys[:, 0])  # a part of the hash is enough
-        if shared.all():
-            raise CollectionError(
-                f"evaluation.split: every query of {spec.split} is trained on; name another split, or none, and "
-                "part of the queries are held out"
-            )
-        if shared.any():
-            log.warning(
-                "evaluation.split: %d of %d queries of %s are trained on too, and look better than they are",
-                shared.sum(), len(shared), spec.split,
-            )  # fmt: skip
-    else:
-        chosen = whole.held_out(spec.held_out)
-        if not chosen.any() or chosen.all():
-            raise CollectionError(
-                f"{whole.name}: evaluation.held_out: {spec.held_out:g} of {len(whole.queries):,} queries leaves "
-                f"none to {'train' if chosen.all() else 'evaluate'} on; name another share, or a split"
-            )
-        of_whole = whole.spec
-        train, held_out = (
-            whole.with_queries(
-                np.flatnonzero(rows),
-                None if of_whole is None else {**of_whole, "part": part, "held_out": spec.held_out},
-            )
-            for rows, part in ((~chosen, "train"), (chosen, "held_out"))
-        )
-    if spec.limit is not None and len(held_out.queries) > spec.limit:
-        held_out = held_out.with_queries(np.arange(spec.limit))
-    return train, held_out

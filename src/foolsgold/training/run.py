@@ -2,7 +2,7 @@
 
 `runs/<id>/` holds run.json, sets/ (the mined sets), evaluations/ (per query), checkpoints/ while it lasts, and at the
 end model/ (the best one, with foolsgold.json) and report.html. The id is a hash of all that the run depends on, so that
-the same command finds the same run, and goes on with it where it stopped.
+the same command finds the same run and resumes it where it stopped.
 """
 
 from __future__ import annotations
@@ -11,41 +11,44 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from foolsgold.errors import TrainingError
 from foolsgold.files import written_whole
+
+if TYPE_CHECKING:
+    from foolsgold.training.trainer import SegmentTrainer
 
 UNDONE = ("rolled back", "stopped")  # outcomes after which training goes back to the best model
 Outcome = Literal["start", "best", "kept", "worse", "rolled back", "stopped"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Round:
-    """One segment of training, after its evaluation; the first is the student before training.
+    """One segment of training, after its evaluation; the first round is the student before training.
 
-    mining: how often the regime was mined before its set. start, stop: steps. set_version: the mined set it was trained
-    on, None for in-batch negatives only.
-    negatives: of that set. mean_margin, inverted, failed_gates: its audit; None without teacher scores.
-    measures: mean over the held-out queries. delta, interval, p_value: of the decisive measure against the best model
-    before, 95 % bootstrap interval and paired randomisation test; None for the first.
-    outcome: best (of all so far), kept (no better, but not significantly worse), worse (significantly, and kept as the
-    recipe says), rolled back, stopped (rolled back, and the end).
+    mining: how often the regime had been mined before its set. start, stop: steps. set_version: the mined set it was
+    trained on, None for in-batch negatives only. negatives: of that set.
+    mean_margin, inverted, failed_gates: from the set's audit; None without teacher scores.
+    measures: means over the held-out queries. delta, interval, p_value: of the decisive measure against the best model
+    before, with a 95 % bootstrap interval and a paired randomisation test; None for the first round.
+    outcome: best (of all so far), kept (not better, but not significantly worse), worse (significantly, and kept as the
+    recipe says), rolled back, stopped (rolled back, and the run ends).
     """
 
     regime: str
-    mining: int
-    start: int
-    stop: int
-    set_version: str | None
-    negatives: int
-    mean_margin: float | None
-    inverted: float | None
-    failed_gates: list[str]
+    mining: int = 0
+    start: int = 0
+    stop: int = 0
+    set_version: str | None = None
+    negatives: int = 0
+    mean_margin: float | None = None
+    inverted: float | None = None
+    failed_gates: list[str] = field(default_factory=list)
     measures: dict[str, float]
-    delta: float | None
-    interval: tuple[float, float] | None
-    p_value: float | None
+    delta: float | None = None
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
     outcome: Outcome
     seconds: float
 
@@ -54,8 +57,8 @@ class Round:
 class RunState:
     """What run.json holds.
 
-    facts: recipe, collection, student, libraries, as the manifest of a mined set has them. mined: at which step a set
-    was mined last, and that set: a run that was stopped later goes on with it.
+    facts: recipe, collection, student and libraries, as in the manifest of a mined set. curve: (step, training loss).
+    mined: the step at which a set was last mined, and that set, so that a run that was stopped resumes with it.
     """
 
     version: str
@@ -71,24 +74,32 @@ class RunState:
         return student_words(self.facts["student"])
 
     @property
+    def decisive(self) -> str:
+        """The measure that decides."""
+        return str(self.facts["recipe"]["evaluation"]["decisive"])
+
+    @property
     def best(self) -> Round:
         """The round whose model is the best so far."""
-        return next(one for one in reversed(self.rounds) if one.outcome in ("start", "best"))
+        return _up_to_best(self.rounds)[-1]
 
     @property
     def set_versions(self) -> list[str]:
         """Every mined set that the best model was trained on, in order, each once.
 
-        What came after the model that training went back to is not among them.
+        Rounds after a model that training went back to are left out.
         """
-        kept: list[Round] = []
+        lasting: list[Round] = []
         for one in self.rounds:
-            if one.outcome in UNDONE:
-                kept = kept[: 1 + max(i for i, other in enumerate(kept) if other.outcome in ("start", "best"))]
-            else:
-                kept.append(one)
-        upto = kept[: 1 + max(i for i, other in enumerate(kept) if other.outcome in ("start", "best"))]
-        return list(dict.fromkeys(one.set_version for one in upto if one.set_version is not None))
+            lasting = _up_to_best(lasting) if one.outcome in UNDONE else [*lasting, one]
+        sets = (one.set_version for one in _up_to_best(lasting))
+        return list(dict.fromkeys(version for version in sets if version is not None))
+
+    def share(self, trainer: SegmentTrainer, folder: Path) -> None:
+        """Write down what the first process has decided, and give it to the other processes."""
+        self.rounds = trainer.shared(self.rounds)
+        if trainer.is_main:
+            self.save(folder)
 
     def save(self, folder: Path) -> None:
         """Write run.json, whole or not at all."""
@@ -101,7 +112,7 @@ class RunState:
         """Read run.json.
 
         Raises:
-            TrainingError: there is none, or it cannot be read.
+            TrainingError: it is missing, or cannot be read.
         """
         try:
             values = json.loads((folder / "run.json").read_text(encoding="utf-8"))
@@ -122,6 +133,11 @@ class RunState:
             ) from None
 
 
+def _up_to_best(rounds: list[Round]) -> list[Round]:
+    """The rounds up to the last one whose model was the best."""
+    return rounds[: 1 + max(i for i, one in enumerate(rounds) if one.outcome in ("start", "best"))]
+
+
 def student_words(student: Mapping[str, Any]) -> str:
-    """What a run's facts say of its student."""
+    """A run's student in words, from the facts of the run."""
     return f"the token embeddings of {student['model']}" if student.get("static") else str(student["model"])

@@ -1,15 +1,13 @@
 """sentence-transformers' own trainer, stopped and continued: a segment of the schedule is one call of `train_to`.
 
-Each call ends with a checkpoint and each but the first begins from one, so that a run that was killed and goes on does
-nothing that a run in one piece does not do.
+Each call ends with a checkpoint, and each except the first starts from one, so that a resumed run does the same as a
+run that was never killed.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import math
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from foolsgold.models.torch_model import without_bars
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe, StudentSpec
 from foolsgold.training import adapters, memory_bank
+from foolsgold.training.checkpoints import ARGUMENTS, STATE, Checkpoints
 from foolsgold.training.launch import are_several
 from foolsgold.training.memory_bank import MemoryBankLoss
 from foolsgold.training.rows import TrainingRows
@@ -34,10 +33,6 @@ from foolsgold.training.rows import TrainingRows
 log = logging.getLogger(__name__)
 
 _CURVE = 200  # points of the loss curve, about
-_STATE, _ARGUMENTS, _OPTIMIZER = "trainer_state.json", "training_args.bin", "optimizer.pt"
-# Files of a checkpoint, with rng_state*, that belong to the step and not to the weights.
-_OF_THE_RUN = ("scheduler.pt", _STATE, _ARGUMENTS)
-_MADE, _PAST = ".made-", ".past-"  # before a checkpoint's name, while a roll-back puts another in its place
 _LONG = 86_400  # seconds that other processes wait while one mines
 
 _TRANSFORMER_RATE, _ADAPTER_RATE, _STATIC_RATE = 2e-5, 2e-4, 3e-3
@@ -61,15 +56,14 @@ class SegmentTrainer:
         folder: Path,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
-        self.folder = folder
         self._bank = loss.bank if isinstance(loss, MemoryBankLoss) else None
-        self._last_file = _STATE if self._bank is None else memory_bank.FILE
+        self._checkpoints = Checkpoints(folder, STATE if self._bank is None else memory_bank.FILE)
         self.rows = rows
         spec = recipe.student
         arguments = _arguments(spec, student, recipe.training_seed, folder)
         arguments.batch_sampler = batch_sampler
         arguments.prompts = rows.prompts(own_prompt(student.prompts, "query"), own_prompt(student.prompts, "document"))
-        self._pause = _Pause(rows, spec.checkpoint_every)
+        self._pause = _Pause(rows, self._checkpoints, spec.checkpoint_every)
         self._trainer = _Trainer(
             model=student,
             args=arguments,
@@ -84,8 +78,10 @@ class SegmentTrainer:
             raise TrainingError(
                 f"{len(rows):,} rows are fewer than one batch of {spec.batch_size}; set student.batch_size lower"
             )
-        self._say_if_small(batches, spec)
-        self._mend()
+        self._warn_if_small(batches, spec)
+        if self.is_main:
+            self._checkpoints.repair()
+        self.wait_for_everyone()
         self.steps_per_epoch = math.ceil(batches / spec.gradient_accumulation)
         self.total_steps = max(1, round(self.steps_per_epoch * epochs))
         self._pause.steps_per_epoch = self.steps_per_epoch
@@ -93,29 +89,16 @@ class SegmentTrainer:
         arguments.warmup_steps = round(spec.warmup * self.total_steps)
         arguments.logging_steps = max(1, self.total_steps // _CURVE)
 
-    def _mend(self) -> None:
-        """Put a checkpoint in its place that was whole when its run was killed."""
-        if self.is_main:
-            for made in self.folder.glob(f"{_MADE}checkpoint-*"):
-                now = made.with_name(made.name.removeprefix(_MADE))
-                if now.exists():
-                    shutil.rmtree(made)  # perhaps not whole
-                else:
-                    made.rename(now)
-            for past in self.folder.glob(f"{_PAST}checkpoint-*"):
-                shutil.rmtree(past)
-        self.wait_for_everyone()
-
-    def _say_if_small(self, batches: int, spec: StudentSpec) -> None:
-        """A positive that many queries have, none of which may meet, makes many small batches of all rows."""
+    def _warn_if_small(self, batches: int, spec: StudentSpec) -> None:
+        """Many queries with one positive, which must not meet in a batch, make all batches many and small."""
         fewest = math.ceil(len(self.rows) / (spec.batch_size * self._trainer.accelerator.num_processes))
         if batches > 2 * fewest:
             counts = np.bincount(self.rows.positive_rows)
             doc = self.rows.collection.documents.take_ids([int(counts.argmax())])[0]
             log.warning(
-                "an epoch is of %s batches of about %s rows, and not of %s of %s: rows whose queries share a positive "
-                "never meet in a batch, and %s have document %s; set student.batches: random, and masks keep them from "
-                "being each other's negatives",
+                "an epoch has %s batches of about %s rows instead of %s of %s: rows whose queries share a positive "
+                "never meet in a batch, and %s have document %s; with student.batches: random they may meet, and masks "
+                "keep them from being each other's negatives",
                 f"{batches:,}", round(len(self.rows) / batches), f"{fewest:,}", spec.batch_size, f"{counts.max():,}",
                 doc,
             )  # fmt: skip
@@ -141,32 +124,24 @@ class SegmentTrainer:
             self.load(newest)
             return
         if newest == 0 and self.is_main:  # what a first regime that fails goes back to
-            self._trainer._save(str(self.checkpoint(0)))
+            self._trainer._save(str(self._checkpoints.at(0)))
             if self._bank is not None:
-                self._bank.save(self.checkpoint(0))
+                self._bank.save(self._checkpoints.at(0))
         self.wait_for_everyone()
         self._trainer.optimizer = self._trainer.lr_scheduler = None  # of the last call; the checkpoint has both
         self._pause.begin, self._pause.at = newest, step
         with progress.stage("train", step - newest) as self._pause.advance:
-            self._trainer.train(resume_from_checkpoint=str(self.checkpoint(newest)) if newest else None)
+            self._trainer.train(resume_from_checkpoint=str(self._checkpoints.at(newest)) if newest else None)
         self.wait_for_everyone()
 
-    def checkpoint(self, step: int) -> Path:
-        """The folder of the checkpoint at a step."""
-        return self.folder / f"checkpoint-{step}"
-
-    def newest_step(self) -> int:
-        """The step of the newest whole checkpoint, 0 if there is none."""
-        return max((step for step in _steps(self.folder) if self._is_whole(self.checkpoint(step))), default=0)
-
     def load_newest(self) -> None:
-        """Put the weights that training goes on from into the student: those of a run that was stopped, for one."""
+        """Put the weights that training continues from into the student."""
         if (newest := self.newest_step()) > 0:
             self.load(newest)
 
     def load(self, step: int) -> None:
         """Put the weights of a checkpoint into the student."""
-        self._trainer._load_from_checkpoint(str(self.checkpoint(step)))
+        self._trainer._load_from_checkpoint(str(self._checkpoints.at(step)))
 
     def save_student(self, folder: Path) -> None:
         """Write the student as it is now, to be opened by its folder; adapters are merged into its weights."""
@@ -178,59 +153,29 @@ class SegmentTrainer:
         with without_bars():
             student.save(str(folder))
 
-    def roll_back(self, step: int) -> None:
-        """Make the newest checkpoint one of the weights of an older step, while the learning rate goes on falling.
+    def newest_step(self) -> int:
+        """The step of the newest checkpoint, 0 if there is none."""
+        return self._checkpoints.newest()
 
-        The optimizer's memory is that of the older step too; before the first step there is none. Done twice it is what
-        it was done once, so that a run that was killed may do it again.
-        """
-        newest = self.newest_step()
-        if self.is_main and newest != step:
-            old, now = self.checkpoint(step), self.checkpoint(newest)
-            groups = torch.load(now / _OPTIMIZER, weights_only=True)["param_groups"]  # has the rate of now
-            memory = torch.load(old / _OPTIMIZER, weights_only=True)["state"] if (old / _OPTIMIZER).is_file() else {}
-            made, past = now.with_name(f"{_MADE}{now.name}"), now.with_name(f"{_PAST}{now.name}")
-            shutil.rmtree(made, ignore_errors=True)
-            shutil.copytree(old, made, ignore=shutil.ignore_patterns(*_OF_THE_RUN, "rng_state*", _OPTIMIZER))
-            for name in (*_OF_THE_RUN, *(path.name for path in now.glob("rng_state*"))):
-                shutil.copy(now / name, made / name)
-            torch.save({"state": memory, "param_groups": groups}, made / _OPTIMIZER)
-            now.rename(past)  # a kill from here on is mended when the run goes on
-            made.rename(now)
-            shutil.rmtree(past)
+    def losses(self) -> list[tuple[int, float]]:
+        """(step, training loss) up to the newest checkpoint, about every half percent of the run."""
+        return self._checkpoints.losses()
+
+    def roll_back(self, step: int) -> None:
+        """Continue with weights and optimizer of an older step, while the learning rate keeps falling."""
+        if self.is_main:
+            self._checkpoints.give_newest_the_weights_of(step)
         self.wait_for_everyone()
-        self.load(newest)
+        self.load(self.newest_step())
 
     def keep_only(self, steps: set[int]) -> None:
         """Delete the other checkpoints."""
         if self.is_main:
-            for step in _steps(self.folder):
-                if step not in steps:
-                    shutil.rmtree(self.checkpoint(step), ignore_errors=True)
-
-    def losses(self) -> list[tuple[int, float]]:
-        """(step, training loss) up to the newest checkpoint, about every half percent of the run."""
-        newest = self.newest_step()
-        history = json.loads((self.checkpoint(newest) / _STATE).read_text("utf-8"))["log_history"] if newest else []
-        return [(int(entry["step"]), entry["loss"]) for entry in history if "loss" in entry]
+            self._checkpoints.delete([step for step in self._checkpoints.steps() if step not in steps])
 
     def wait_for_everyone(self) -> None:
         """Return when every process of the run has come here."""
         self._trainer.accelerator.wait_for_everyone()
-
-    def _is_whole(self, checkpoint: Path) -> bool:
-        """Whether a checkpoint was written to its end."""
-        try:
-            json.loads((checkpoint / _STATE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return False
-        return (checkpoint / self._last_file).is_file()
-
-
-def _steps(folder: Path) -> list[int]:
-    """The steps that a folder has checkpoints of, whole or not."""
-    names = (path.name.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*"))
-    return sorted(int(name) for name in names if name.isdigit())
 
 
 class _Trainer(SentenceTransformerTrainer):
@@ -246,7 +191,7 @@ class _Trainer(SentenceTransformerTrainer):
         folder = Path(output_dir)
         folder.mkdir(parents=True, exist_ok=True)
         adapters.save_adapters(self.model, folder)
-        torch.save(self.args, folder / _ARGUMENTS)
+        torch.save(self.args, folder / ARGUMENTS)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         del model  # it is always the student
@@ -257,22 +202,21 @@ class _Trainer(SentenceTransformerTrainer):
                 super()._load_from_checkpoint(resume_from_checkpoint)
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """None: it reads the data set to describe it, and foolsgold.json describes the run."""
+        """Left out: it reads the data set to describe it, and foolsgold.json describes the run."""
         del default_args_dict
 
 
 class _Pause(TrainerCallback):
-    """Ends a call of the trainer at a step, with a checkpoint, and tells the rows which epoch it is.
+    """Ends a call of the trainer at a step, with a checkpoint, and sets the epoch of the rows.
 
-    begin, at: the steps that a call goes on from and ends at; of the checkpoints in between the newest is enough.
+    begin, at: the steps that a call starts from and ends at; of the checkpoints in between only the newest is kept.
     """
 
-    def __init__(self, rows: TrainingRows, checkpoint_every: int | None) -> None:
+    def __init__(self, rows: TrainingRows, checkpoints: Checkpoints, every: int | None) -> None:
         self.begin = self.at = 0
         self.steps_per_epoch = 1
         self.advance: Any = None
-        self._rows = rows
-        self._every = checkpoint_every
+        self._rows, self._checkpoints, self._every = rows, checkpoints, every
 
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -292,11 +236,10 @@ class _Pause(TrainerCallback):
         return control
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        del control, kwargs
-        folder = Path(str(args.output_dir))
-        for step in _steps(folder) if state.is_world_process_zero else ():
-            if self.begin < step < state.global_step:
-                shutil.rmtree(folder / f"checkpoint-{step}", ignore_errors=True)
+        del args, control, kwargs
+        if state.is_world_process_zero:
+            steps = self._checkpoints.steps()
+            self._checkpoints.delete([step for step in steps if self.begin < step < state.global_step])
 
 
 def learning_rate(spec: StudentSpec, student: SentenceTransformer) -> float:
