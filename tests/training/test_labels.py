@@ -46,8 +46,8 @@ def test_the_labels_of_others_are_told_apart(labels: torch.Tensor | None) -> Non
         ({"weights": np.ones((1, 2))}, "for b rows of n negatives these are"),
         ({"scores": np.zeros((1, 1))}, "for b rows of n negatives these are"),
         ({"documents": np.array([[3, -1]])}, "a negative row"),
-        ({"weights": np.array([[-0.5]])}, "a weight that is negative or no number"),
-        ({"weights": np.array([[np.nan]])}, "a weight that is negative or no number"),
+        ({"weights": np.array([[-0.5]])}, "a weight that is negative or not finite"),
+        ({"weights": np.array([[np.nan]])}, "a weight that is negative or not finite"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(changed: dict[str, np.ndarray], said: str) -> None:

@@ -222,7 +222,7 @@ def test_masks_without_rows_are_an_error_and_not_left_out_in_silence() -> None:
 
 def test_labels_of_another_number_of_negatives_are_an_error() -> None:
     features, labels = batch([[0, 5], [1, 6], [2, 8], [3, 9]])
-    with pytest.raises(TrainingError, match="1 negatives a row and the batch has 0"):
+    with pytest.raises(TrainingError, match="1 negatives per row and the batch has 0"):
         MultipleNegativesRankingLoss(TableStudent(14))(features[:2], labels)
 
 

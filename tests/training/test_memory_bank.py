@@ -221,7 +221,7 @@ def test_a_checkpoint_without_a_bank_lets_it_begin_anew(tmp_path: Path, caplog: 
     loss = MemoryBankLoss(static_student(), size=6, momentum=0.5)
     with caplog.at_level(logging.WARNING):
         trainer(tmp_path, loss, max_steps=5).train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
-    assert "the memory bank begins anew" in caplog.text
+    assert "the memory bank starts again" in caplog.text
     assert int(loss.bank.count) == 4
     assert int(loss.bank.encoder.n_averaged) == 2  # once to be the student of step 4, once after the fifth
 

@@ -255,7 +255,7 @@ def test_an_evaluation_data_set_of_texts_is_compared_by_its_texts() -> None:
 
 
 def test_a_users_data_set_without_texts_is_refused() -> None:
-    with pytest.raises(TrainingError, match="has the columns number, and none of texts"):
+    with pytest.raises(TrainingError, match="has the columns number, and none has texts"):
         _sampler(no_duplicates(), Dataset.from_dict({"number": [1]}), 2)
 
 
@@ -334,7 +334,7 @@ def test_a_checkpoint_does_not_hold_the_rows_of_its_sampler() -> None:
     for sampler in (no_duplicates(rows), topics(rows, np.eye(3, 4, dtype=np.float32))):
         written = pickle.dumps(sampler)
         assert len(written) < 200
-        with pytest.raises(TrainingError, match="set batch_sampler anew"):
+        with pytest.raises(TrainingError, match="set batch_sampler again"):
             pickle.loads(written)(rows.dataset, 2)
 
 

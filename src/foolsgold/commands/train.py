@@ -15,7 +15,7 @@ from foolsgold.commands.options import Assign, Json, Quiet, recipe_of
 if TYPE_CHECKING:
     from foolsgold.training import Plan, Trained
 
-_WIDTH = 180  # characters that a row of the table of rounds may take; a narrow terminal has two tables of them
+_WIDTH = 180  # characters of a row in the table of rounds; a narrow terminal gets two tables
 
 
 def train(
@@ -23,14 +23,14 @@ def train(
     assign: Assign = None,
     to: Annotated[Path, typer.Option("--out", help="Folder that the run's own folder is made in.")] = Path("runs"),
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be done, after some measured steps.")
+        bool, typer.Option("--dry-run", help="Only show what would be done, after some measured steps.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Train a retriever on what is mined for it: regime by regime, each evaluated, and undone where it makes it worse.
+    """Mine, train and evaluate, regime by regime; a round that makes the retriever worse is rolled back.
 
-    The same command goes on with a run that was stopped.
+    The same command resumes a run that was stopped.
 
     Examples: `foolsgold train recipe.yaml` or
     `foolsgold train recipe.yaml --set student.loss=kl --set evaluation.split=dev --dry-run`
@@ -58,23 +58,23 @@ def train(
 
 
 def print_trained(trained: Trained) -> None:
-    """The table of a run's rounds, and where the best model is."""
+    """Print the table of a run's rounds, and where the best model is."""
     for table in _tables_of(trained):
         print_wide(table, _WIDTH)
     best = trained.state.best
     if best.outcome == "start":
-        out.print("no round was better than the student before training; the model is that student")
+        out.print("no round was better than the student before training, so the model is that student")
     out.print(f"best after step {best.stop:,}: {trained.model_path}")
     out.print(f"report: {trained.path / 'report.html'}")
     if trained.state.facts["student"].get("static"):
         out.print(
-            f"before and after are {trained.state.student}, which know less than the model itself; on another split: "
-            f"foolsgold evaluate {trained.model_path} --baseline {trained.path / 'start'} --split test",
+            f"before and after training: {trained.state.student}, which find less than the model itself; on another "
+            f"split: foolsgold evaluate {trained.model_path} --baseline {trained.path / 'start'} --split test",
         )
 
 
 def _tables_of(trained: Trained) -> list[Table]:
-    """The rounds in one table; on a terminal that is too narrow for it in two, what was done and what it brought."""
+    """The rounds in one table; on a terminal that is too narrow for it in two: what was done, and what it changed."""
     decisive = trained.state.facts["recipe"]["evaluation"]["decisive"]
     rounds = trained.rounds
     which = {"regime": [one.regime for one in rounds], "steps": [f"{one.start:,}-{one.stop:,}" for one in rounds]}
@@ -107,15 +107,15 @@ def _table(columns: dict[str, list[str]]) -> Table:
 
 
 def print_plan(planned: Plan) -> None:
-    """What a run would do."""
+    """Print what a run would do."""
     out.print(
         f"{planned.rows:,} rows (query, positive) of {planned.queries:,} queries, {planned.documents:,} documents; "
         f"{planned.held_out:,} held-out queries"
     )
-    out.print(f"{planned.steps:,} steps, {planned.steps_per_epoch:,} an epoch")
+    out.print(f"{planned.steps:,} steps, {planned.steps_per_epoch:,} per epoch")
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("regime")
-    for name in ("steps", "negatives a row", "minings", "new teacher calls", "training"):
+    for name in ("steps", "negatives per row", "minings", "new teacher calls", "training"):
         table.add_column(name, justify="right")
     for regime in planned.regimes:
         calls = regime.teacher_calls
@@ -129,13 +129,13 @@ def print_plan(planned: Plan) -> None:
         )
     out.print(table)
     out.print(
-        f"training about {_duration(planned.seconds)} ({planned.seconds_per_step:.2f} s a step without negatives, "
-        "measured); mining and evaluation come on top"
+        f"training about {_duration(planned.seconds)} ({planned.seconds_per_step:.2f} s per step, measured without "
+        "negatives); mining and evaluation are extra"
     )
 
 
 def summary(trained: Trained) -> dict[str, Any]:
-    """A run for machines."""
+    """The result of a run as plain values, for --json."""
     return {
         "path": str(trained.path),
         "model": str(trained.model_path),

@@ -14,7 +14,7 @@ from foolsgold.recipe.stage import Fraction, Stage
 MODE = re.compile(
     r"in_batch|(?P<sources>(random|bm25|dense|self)(\+(random|bm25|dense|self))*)(_ce_(?P<below>0?\.\d+))?"
 )
-MOST_NEGATIVES = 64  # a row; prompts have to be named for as many columns
+MOST_NEGATIVES = 64  # per row; prompts have to be named for as many columns
 _EVERY = re.compile(r"(?P<count>\d*\.?\d+) *(?P<unit>epoch|step)s?")
 
 
@@ -45,7 +45,7 @@ class LoraSpec(Stage):
 
 
 class StudentSpec(Stage):
-    """The model that is trained, and how. Everything that it has in common with the retriever is the retriever's."""
+    """The model that is trained, and how. What is not set here is taken from the retriever."""
 
     model: str | None = Field(None, description="where training starts from; null: the retriever")
     static: bool = Field(
@@ -57,27 +57,27 @@ class StudentSpec(Stage):
     )
     teacher_temperature: Annotated[float, Field(gt=0.0)] = Field(1.0, description="of the teacher's logits in kl")
     contrastive_weight: Annotated[float, Field(ge=0.0)] | None = Field(
-        None, description="of mnr's loss over the batch beside margin_mse and kl; null: what that loss takes; 0: none"
+        None, description="of mnr's loss over the batch, added to margin_mse or kl; null: 1000 and 10; 0: not added"
     )
     similarity: Literal["auto", "cosine", "dot"] = Field("auto", description="auto: the retriever's")
     pooling: Literal["auto", "cls", "mean"] = Field(
         "auto", description="auto: the model's own; only for models that do not say, and then the retriever's"
     )
     epochs: Annotated[float, Field(gt=0.0)] | None = Field(None, description="null: to the end of the schedule, else 1")
-    negatives: int = Field(5, ge=0, le=MOST_NEGATIVES, description="a row and epoch, where the schedule does not say")
+    negatives: int = Field(5, ge=0, le=MOST_NEGATIVES, description="per row and epoch, unless a regime has its own n")
     batch_size: int = Field(64, ge=2, description="rows; the other rows' documents are negatives too")
-    mini_batch_size: int = Field(32, ge=1, description="texts encoded at once by cached_mnr")
-    gradient_accumulation: int = Field(1, ge=1, description="batches a step; negatives are not shared between them")
+    mini_batch_size: int = Field(32, ge=1, description="texts that cached_mnr encodes at once")
+    gradient_accumulation: int = Field(1, ge=1, description="batches per step; negatives are not shared between them")
     learning_rate: Annotated[float, Field(gt=0.0)] | None = Field(
         None, description="null: 2e-5 for a transformer, 2e-4 with lora, 3e-3 for token embeddings"
     )
     warmup: Fraction = Field(0.1, description="share of the steps in which the learning rate rises; then it falls to 0")
-    weight_decay: float = Field(0.0, ge=0.0)
+    weight_decay: float = Field(0.0, ge=0.0, description="of AdamW")
     batches: Literal["no_duplicates", "topics", "random"] = Field(
         "no_duplicates", description="topics: queries of one topic in a batch (TAS-B)"
     )
     topics: int | None = Field(None, ge=1, description="clusters of queries; null: min(2000, queries / batch_size)")
-    topics_per_batch: int = Field(1, ge=1)
+    topics_per_batch: int = Field(1, ge=1, description="topics in one batch")
     draw: Literal["uniform", "balanced"] = Field(
         "uniform", description="balanced: negatives of any margin alike (TAS-B); needs teacher scores"
     )
@@ -91,11 +91,11 @@ class StudentSpec(Stage):
     gradient_checkpointing: bool = Field(False, description="less memory, a third more time")
     lora: LoraSpec | None = Field(None, description="train low-rank adapters: true, or {r, alpha, dropout}")
     max_length: int | None = Field(None, ge=1, description="tokens a text is cut to; null: the retriever's")
-    query_prompt: str | None = Field(None, description="null: the retriever's, if it trains the same model")
-    document_prompt: str | None = Field(None, description="the same")
+    query_prompt: str | None = Field(None, description="null: the retriever's, if both are the same model")
+    document_prompt: str | None = Field(None, description="as query_prompt")
     checkpoint_every: int | None = Field(None, ge=1, description="steps; null: only where something changes")
     seed: int | None = Field(
-        None, ge=0, lt=2**63, description="of training alone; null: the recipe's; another one trains on the same sets"
+        None, ge=0, lt=2**63, description="of training only; another one trains on the same sets; null: the recipe's"
     )
     device: str | None = None
     trust_remote_code: bool = False
@@ -156,13 +156,13 @@ class RegimeSpec(Stage):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True)
 
     name: str = Field(min_length=1)
-    from_: Annotated[float, Field(ge=0.0)] = Field(alias="from", description="epoch it begins at, fractions allowed")
+    from_: Annotated[float, Field(ge=0.0)] = Field(alias="from", description="epoch it starts at, fractions allowed")
     to: Annotated[float, Field(gt=0.0)]
     mode: str | dict[str, Any] = Field(
-        description="sources joined by +, and a probability that the teacher must give less: bm25+dense_ce_0.3; or a "
+        description="sources joined by +, and a probability that negatives must be below: bm25+dense_ce_0.3; or a "
         "mapping with the recipe's own sources, teacher, exclude, decide, select"
     )
-    n: int | None = Field(None, ge=0, le=MOST_NEGATIVES, description="negatives a row; null: student.negatives")
+    n: int | None = Field(None, ge=0, le=MOST_NEGATIVES, description="negatives per row; null: student.negatives")
 
     @field_validator("mode", mode="before", json_schema_input_type=str | dict[str, Any])
     @classmethod
@@ -199,14 +199,14 @@ class RegimeSpec(Stage):
 
 
 class RemineSpec(Stage):
-    """Mining again while a regime lasts, with the student as it is by then (Xiong et al., ANCE, ICLR 2021)."""
+    """Mining again during a regime, with the student as it is then (Xiong et al., ANCE, ICLR 2021)."""
 
     every: Every = Field("1 epoch", description="such as 1 epoch, 0.5 epochs, 500 steps")
-    overlap: Fraction = Field(0.5, description="share of a query's negatives that stay from the set before")
+    overlap: Fraction = Field(0.5, description="share of a query's negatives that are kept from the previous set")
 
 
 class EvaluationSpec(Stage):
-    """What decides whether a round of training is kept: judged queries that it is not trained on."""
+    """What decides whether a round of training is kept: judged queries that the student is not trained on."""
 
     split: str | None = Field(
         None, description="a split of the collection, such as dev; null: some train queries are held out"
@@ -223,7 +223,7 @@ class EvaluationSpec(Stage):
     )
     on_regression: Literal["stop", "rollback", "continue"] = Field(
         "rollback",
-        description="after a significant drop; rollback: to the best model and its negatives until the regime ends",
+        description="after a significant drop; rollback: to the best model, with its negatives until the regime ends",
     )
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """Low-rank adapters in a student (Hu et al., LoRA, ICLR 2022).
 
-peft puts them into the model in place. A checkpoint holds nothing but them; what is saved to be used has them merged
-into its weights, so that it opens as any other model, without peft and without the model it was trained from.
+peft puts them into the model in place. A checkpoint holds only the adapters. In a model that is saved to be used they
+are merged into the weights, so it opens like any other model, without peft and without the model it was trained from.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def add_adapters(model: SentenceTransformer, lora: LoraSpec) -> None:
 
 
 def merged(model: SentenceTransformer) -> SentenceTransformer:
-    """A copy without adapters, whose weights are what they made of them."""
+    """A copy of the model with the adapters merged into its weights."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     plain = deepcopy(model)

@@ -45,9 +45,9 @@ def _even(n: int, rounds: int, processes: int) -> LongArray:
 
 @compiled
 def _place(conflicts: Any, order: Any, starts: Any, content: Any) -> Any:
-    """Put each row, in that order, into a batch that has room and no conflict; whether all could be.
+    """Put each row, in that order, into a batch that has room and no conflict. Returns whether this worked for all.
 
-    content: int64 (n), -1 in all places before. What comes after the last batch is one more, which takes any row.
+    content: int64 (n), all -1 at first. The places after the last batch form one more, which takes any row.
     """
     n, n_batches = len(content), len(starts) - 1
     ends = np.append(starts[1:], n)

@@ -29,9 +29,9 @@ from foolsgold.training.losses import CachedMultipleNegativesRankingLoss, Multip
 from foolsgold.training.memory_bank import BankCheckpoint, MemoryBankLoss
 from foolsgold.training.regimes import negatives_of, regimes_of
 from foolsgold.training.rows import TrainingRows
-from foolsgold.training.similarity import Similarity
 from foolsgold.training.student import load_student, student_spec
 from foolsgold.training.trainer import SegmentTrainer
+from foolsgold.training.vectors import Similarity
 
 log = logging.getLogger(__name__)
 

@@ -15,12 +15,12 @@ from foolsgold.training.rows import TrainingRows
 
 
 class Conflicts(NamedTuple):
-    """What tells of any two of n rows whether they are in conflict.
+    """Says of any two of n rows whether they are in conflict.
 
     texts: int32 (n, c), a number for each text of a row; equal texts have equal numbers. No two rows that share one
     may meet, nor two of which one's last text is among the answers to the other.
     answers: int32, of all queries; those of row i are answers[begin[i]:end[i]], ascending.
-    is_free: bool (n), whether a row is in conflict with none.
+    is_free: bool (n), whether a row has no conflict at all.
     """
 
     texts: IntArray
@@ -56,8 +56,8 @@ class Conflicts(NamedTuple):
         ]
         if not columns:
             raise TrainingError(
-                f"the data set has the columns {', '.join(dataset.column_names)}, and none of texts to compare; give "
-                "no_duplicates the rows that it is of, or take another batch_sampler"
+                f"the data set has the columns {', '.join(dataset.column_names)}, and none has texts to compare; "
+                "give no_duplicates the rows of the data set, or use another batch_sampler"
             )
         keys = bytearray()
         for name in columns:
@@ -96,7 +96,7 @@ def sharing(texts: IntArray) -> LongArray:
 
 @compiled
 def fits(conflicts: Any, row: Any, content: Any, begin: Any, end: Any, but: Any) -> Any:
-    """Whether a row is in conflict with none of content[begin:end], -1 for an empty place, but for one of them."""
+    """Whether a row is in conflict with none of content[begin:end], -1 for an empty place, leaving out `but`."""
     if conflicts.is_free[row]:
         return True
     texts, answers = conflicts.texts, conflicts.answers
@@ -110,7 +110,7 @@ def fits(conflicts: Any, row: Any, content: Any, begin: Any, end: Any, but: Any)
             for j in range(width):
                 if texts[row, i] == texts[other, j]:
                     return False
-        # A single answer is the row's own positive, which the texts have told of.
+        # A single answer is the row's own positive, which is among the texts.
         if high - low > 1 and _holds(answers, low, high, texts[other, width - 1]):
             return False
         low_of_other, high_of_other = conflicts.begin[other], conflicts.end[other]

@@ -1,6 +1,6 @@
 """A schedule of regimes as segments of training, and a regime's mode as sections of a recipe. Pure: plain values only.
 
-A *segment* is a stretch of steps between two places where something happens: another regime begins, the negatives are
+A *segment* is a stretch of steps between two places where something happens: another regime starts, the negatives are
 mined again with the student as it is by then, or the student is only evaluated.
 """
 
@@ -38,7 +38,7 @@ class Segment:
 def segments(stretches: Sequence[Stretch], steps_per_epoch: int) -> list[Segment]:
     """The segments of a schedule whose stretches follow each other from 0.
 
-    Borders are rounded to whole steps; what a stretch too short for one step leaves is nothing.
+    Borders are rounded to whole steps; a stretch that is too short for one step has no segment.
     """
     found = []
     for regime, stretch in enumerate(stretches):
@@ -53,11 +53,11 @@ def segments(stretches: Sequence[Stretch], steps_per_epoch: int) -> list[Segment
 def mode_sections(
     sources: Sequence[str], below: float | None, base: Mapping[str, Any], student: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The recipe sections of a short mode, such as bm25+dense_ce_0.3, over those of `base`, a recipe's plain values.
+    """The recipe sections of a short mode, such as bm25+dense_ce_0.3. base: the recipe's plain values.
 
-    sources: kinds, in order; one that the recipe has too is as it is there, but for its quota, which belongs to the
-    recipe's own mix. below: the teacher's probability that negatives stay below; None: no teacher looks. student: the
-    model section of source `self`.
+    sources: kinds, in order; one that the recipe also has is taken from there, except for its quota, which belongs to
+    the recipe's own mix. below: the teacher's probability that negatives stay below; None: no teacher is asked.
+    student: the model section of source `self`.
     """
     named = {name: {**base["sources"].get(name, {"depth": DEPTH}), "quota": None} for name in sources}
     return {

@@ -3,7 +3,7 @@
 Labels are those of `labels`, whose scores are logits, or floats as sentence-transformers' losses of the same kind take
 them. A document that the teacher was not asked about (NaN), or that is only there to fill up a row, counts for nothing.
 
-Both compare a row's own documents, and nothing holds the rest of the corpus away. `contrastive`, a ranking loss of the
+Both compare a row's own documents, and do not push the rest of the corpus away. `contrastive`, a ranking loss of the
 same model over the batch, does, and is added with `contrastive_weight` (Wang et al., E5, 2022, who take 0.2 with KL).
 The defaults were chosen on held-out queries (docs/results.md); a margin's error is in squared logits, so its is larger.
 """
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from foolsgold.errors import TrainingError
 from foolsgold.training.labels import RowLabels, is_packed
 from foolsgold.training.losses import Features, MultipleNegativesRankingLoss
-from foolsgold.training.similarity import Similarity, check_similarity, comparable, products
+from foolsgold.training.vectors import Similarity, check_similarity, comparable, products
 
 
 class MarginMSELoss(nn.Module):
@@ -37,7 +37,7 @@ class MarginMSELoss(nn.Module):
     `similarity`, times what brings it into the teacher's range, is a cheaper one.
 
     Raises:
-        TrainingError: similarity or scale is none; in `forward`, there are no scores in the labels, or no rows for an
+        TrainingError: unusable similarity or scale; in `forward`, there are no scores in the labels, or no rows for an
             in_batch_teacher.
     """
 
@@ -101,7 +101,7 @@ class ListwiseKLLoss(nn.Module):
     sentence-transformers' DistillKLDivLoss it is not multiplied by the square of the student's temperature.
 
     Raises:
-        TrainingError: similarity or scale is none; in `forward`, there are no scores in the labels.
+        TrainingError: unusable similarity or scale; in `forward`, there are no scores in the labels.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ def _teacher(labels: Tensor | None, documents: Tensor, loss: str) -> tuple[Tenso
         numbers, counts = labels.reshape(b, -1).to(torch.promote_types(labels.dtype, torch.float32)), everyone
     if numbers.shape[1] not in (width - 1, width):
         raise TrainingError(
-            f"{loss}: a row has {width} documents and its label {numbers.shape[1]} numbers; give one score a document"
+            f"{loss}: a row has {width} documents and its label {numbers.shape[1]} numbers; give one score per document"
         )
     return numbers, counts
 

@@ -1,4 +1,4 @@
-"""The evaluation of a model in training, as sentence-transformers' trainer calls it."""
+"""Evaluation during training, in the form that sentence-transformers' trainer calls."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class RetrievalEvaluator(BaseEvaluator):
         collection: judged queries that the model is not trained on.
         measures: as `evaluate` takes them; the first is the `primary_metric`, for `metric_for_best_model`.
         limit: only the first so many queries.
-        query_prompt, document_prompt: null: the model's own.
+        query_prompt, document_prompt: None: the model's own.
         name: put before the names of the measures in the trainer's log.
         progress: where encoding and searching report to.
 
     Attributes:
-        history: one Evaluation a call, in order, so that `history[-1].compare(history[0])` says what training brought.
+        history: one Evaluation per call, in order; `history[-1].compare(history[0])` shows what training changed.
     """
 
     def __init__(
@@ -75,6 +75,6 @@ class RetrievalEvaluator(BaseEvaluator):
         return means
 
     def get_config_dict(self) -> dict[str, Any]:
-        """What the model card says of it."""
+        """The evaluator's settings, for the model card."""
         about = {"collection": f"{self._collection.name}, {self._collection.split}"}
         return about | {name: prompt for name, prompt in self._prompts.items() if prompt is not None}

@@ -1,6 +1,6 @@
 """Another embedding model's opinion of any query and document of a collection, by row (Solatorio, GISTEmbed, 2024).
 
-Its vectors are made once, before training, as mining makes them: a batch then costs a matrix product in place of a
+Its vectors are made once, before training, as mining makes them: a batch then costs a matrix product instead of a
 second model, whatever tokens and prompts that model wants, and on a static student too.
 """
 

@@ -1,7 +1,7 @@
-"""What a loss must know of its rows beside their texts: ids, weights and teacher scores, as one tensor of labels.
+"""What a loss must know about its rows besides their texts: ids, weights and teacher scores, as one tensor of labels.
 
-sentence-transformers' trainer hands a loss one label tensor a batch, whatever its width, and moves it to the device. So
-whole numbers of 64 bits carry all there is to say: rows of the collection as they are, and float32 as their bits.
+sentence-transformers' trainer hands a loss one label tensor per batch, whatever its width, and moves it to the device.
+So integers of 64 bits carry everything: rows of the collection as they are, and float32 as their bits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def pack(query: IntArray, documents: IntArray, weights: FloatArray, scores: Floa
     """One int64 tensor (b, 3 + 3 n) of what `RowLabels` says: query (b), the others of the shapes there.
 
     Raises:
-        TrainingError: shapes that do not fit together; a negative row; a weight that is negative or no number.
+        TrainingError: shapes that do not fit together; a negative row; a weight that is negative or not finite.
     """
     b, width = documents.shape if documents.ndim == 2 else (-1, 0)
     if not (query.shape == (b,) and weights.shape == (b, width - 1) and scores.shape == (b, width)):
@@ -58,7 +58,7 @@ def pack(query: IntArray, documents: IntArray, weights: FloatArray, scores: Floa
     if b and (query.min() < 0 or documents.min() < 0):
         raise TrainingError("labels hold a negative row; a filled-up negative repeats a document with weight 0")
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise TrainingError("labels hold a weight that is negative or no number")
+        raise TrainingError("labels hold a weight that is negative or not finite")
     parts = [query[:, np.newaxis], documents, _bits(weights), _bits(scores)]
     return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.int64))
 

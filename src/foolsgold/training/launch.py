@@ -1,4 +1,4 @@
-"""What is known before training begins: the libraries it needs, and the processes that torchrun has begun."""
+"""Before training starts: the libraries it needs, and the processes that torchrun has started."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIBRARIES = ("foolsgold", "numpy", "torch", "transformers", "sentence-transforme
 
 
 def libraries() -> dict[str, str]:
-    """The versions of what training is done with.
+    """The versions of the libraries that training uses.
 
     Raises:
         MissingExtra: one of them is not installed.
@@ -23,7 +23,7 @@ def libraries() -> dict[str, str]:
 
 
 def is_first() -> bool:
-    """Whether this process is the one that speaks for all: the only one, or that of rank 0."""
+    """Whether this process mines, evaluates and prints: it is the only one, or has rank 0."""
     return os.environ.get("RANK", "0") == "0"
 
 

@@ -1,4 +1,4 @@
-"""What a model or a mined set came from: model <- set <- set <- student, each with its date and what it brought."""
+"""What a model or a mined set came from: model <- set <- set <- student, each with its date and what it changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = Literal["model", "set", "student"]
 class Node:
     """One thing that was made, and what it was made from.
 
-    facts: what is worth saying of it, by name, numbers as numbers. came_from: newest first.
+    facts: by name, numbers as numbers. came_from: newest first.
     """
 
     kind: Kind
@@ -30,7 +30,7 @@ class Node:
     came_from: list[Node] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """The node and all it came from, as plain values for JSON."""
         return {
             "kind": self.kind,
             "version": self.version,
@@ -42,10 +42,10 @@ class Node:
 
 
 def lineage(path: str | Path) -> list[Node]:
-    """The lineage of a run, of a model that a run made, of a mined set, or of all in a folder, newest first.
+    """The lineage of a run, of a model from a run, of a mined set, or of everything in a folder, newest first.
 
     Raises:
-        MinedSetError: nothing of the kind is there, or it cannot be read.
+        MinedSetError: none of these is there, or it cannot be read.
     """
     path = Path(path)
     if (path / "foolsgold.json").is_file() and (path.parent / "run.json").is_file():
@@ -66,7 +66,7 @@ def lineage(path: str | Path) -> list[Node]:
 
 
 def history(mined: MinedSet, query_id: str, doc_id: str) -> dict[str, str]:
-    """What the sets that came before one, in its folder, said of a candidate, by version, newest first."""
+    """What earlier sets in the same folder recorded about a candidate, by version, newest first."""
     return {before.version: _last_word(before, query_id, doc_id) for before in list(_with_parents(mined.path))[1:]}
 
 
@@ -104,7 +104,7 @@ def _student(student: Mapping[str, Any]) -> Node:
 
 
 def _trained_on(folder: Path, version: str, trained: list[Round], before: Node) -> Node:
-    """A set of a run, with what training on it brought, after what came before it."""
+    """A set of a run, with the change in the measure after training on it."""
     deltas = [one.delta for one in trained if one.delta is not None and one.outcome not in UNDONE]
     facts = {
         "regimes": list(dict.fromkeys(one.regime for one in trained)),
@@ -117,7 +117,7 @@ def _trained_on(folder: Path, version: str, trained: list[Round], before: Node) 
 
 
 def _model_alone(folder: Path) -> Node:
-    """A model that was taken from its run: what its own record says."""
+    """A model that was moved out of its run's folder, from its own record."""
     try:
         facts = json.loads((folder / "foolsgold.json").read_text(encoding="utf-8"))
         decisive = facts["recipe"]["evaluation"]["decisive"]
@@ -136,7 +136,7 @@ def _model_alone(folder: Path) -> Node:
 
 
 def _set(folder: Path) -> Node:
-    """A set and the sets that were in its folder before it."""
+    """A set and the sets before it in its folder."""
     chain = list(_with_parents(folder))
     node: Node | None = None
     for mined in reversed(chain):

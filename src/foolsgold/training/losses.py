@@ -1,4 +1,4 @@
-"""Contrastive losses with in-batch negatives that know which documents are no negatives: mnr and cached_mnr.
+"""Contrastive losses with in-batch negatives that know which documents are not negatives: mnr and cached_mnr.
 
 They take sentence-transformers' place in its trainer. Their labels are rows and weights (see `labels`); without labels
 they are the losses that sentence-transformers has under the same names.
@@ -18,12 +18,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from foolsgold.errors import TrainingError
-from foolsgold.training.candidates import log_weights
 from foolsgold.training.guide import Guide
 from foolsgold.training.known import KnownPositives
-from foolsgold.training.labels import RowLabels, is_packed
-from foolsgold.training.processes import gathered, part_sizes
-from foolsgold.training.similarity import Similarity, check_similarity, comparable, products
+from foolsgold.training.labels import NOBODYS, RowLabels, is_packed
+from foolsgold.training.vectors import Similarity, check_similarity, comparable, gathered, part_sizes, products
 
 Features = Iterable[dict[str, Tensor]]
 
@@ -41,7 +39,7 @@ class MultipleNegativesRankingLoss(nn.Module):
     are then those of one process with the whole batch.
 
     Raises:
-        TrainingError: similarity or scale is none; in `forward`, there are masks but no rows in the labels, or rows of
+        TrainingError: unusable similarity or scale; in `forward`, there are masks but no rows in the labels, or rows of
             another number of negatives.
     """
 
@@ -99,7 +97,7 @@ class MultipleNegativesRankingLoss(nn.Module):
         own, rows = batch.own[some], batch.labels
         if rows is not None:
             assert batch.ids is not None
-            logits = logits + log_weights(rows.query[some], own, rows.weights[some], batch.ids, self.known, self.guide)
+            logits = logits + _log_weights(rows.query[some], own, rows.weights[some], batch.ids, self.known, self.guide)
         return cross_entropy(logits, own[:, 0], reduction="none")
 
     def _row_labels(self, labels: Tensor | None, negatives: int) -> RowLabels | None:
@@ -107,7 +105,7 @@ class MultipleNegativesRankingLoss(nn.Module):
             rows = RowLabels.unpack(labels)
             if rows.weights.shape[1] != negatives:
                 raise TrainingError(
-                    f"the labels are of {rows.weights.shape[1]} negatives a row and the batch has {negatives}; "
+                    f"the labels are of {rows.weights.shape[1]} negatives per row and the batch has {negatives}; "
                     "pack as many document rows as there are columns of documents"
                 )
             return rows
@@ -174,3 +172,44 @@ class CachedMultipleNegativesRankingLoss(CachedLossMixin, MultipleNegativesRanki
         if with_backward:
             torch.autograd.backward([batch.query, batch.documents], [end.grad for end in ends])
         return total
+
+
+def _log_weights(
+    query: Tensor,
+    own: Tensor,
+    weights: Tensor,
+    documents: Tensor,
+    known: KnownPositives | None = None,
+    guide: Guide | None = None,
+) -> Tensor:
+    """float32 (b, m): what is added to the logits of b queries and m documents, -inf where one does not count.
+
+    query: int64 (b), rows. own: int64 (b, 1 + n), which of the m are a query's own, its positive first.
+    weights: float32 (b, n), of its own negatives. documents: int64 (m), rows, `NOBODYS` for what counts for no query.
+
+    A query's positive counts, a mined negative as much as its weight says, and another document fully, except for
+
+    - a passage that the query has itself, as its positive or with a weight, and any but the first copy of a passage;
+    - known positives of the query, be they mined for it or not (`known`);
+    - what `guide` finds at least about as close as the positive.
+    """
+    passages = documents if known is None else known.passages(documents)
+    blocked = (~_first_of_each(passages) | (passages == NOBODYS)).repeat(len(query), 1)
+    for column in passages[own].T:
+        blocked |= column[:, None] == passages
+    blocked.scatter_(1, own, False)
+    if known is not None:
+        blocked |= known(query, documents)
+    if guide is not None:
+        blocked |= guide.prefers(query, documents, documents[own[:, 0]])
+    blocked.scatter_(1, own[:, :1], False)
+    added = torch.zeros(blocked.shape, device=weights.device).scatter_(1, own[:, 1:], weights.log())
+    return added.masked_fill_(blocked, -torch.inf)
+
+
+def _first_of_each(values: Tensor) -> Tensor:
+    """bool (m): which of some numbers, int64 (m), do not stand further to the front."""
+    ordered, order = torch.sort(values, stable=True)
+    is_first = torch.ones_like(ordered, dtype=torch.bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    return torch.empty_like(is_first).scatter_(0, order, is_first)

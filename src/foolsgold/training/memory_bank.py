@@ -20,8 +20,7 @@ from foolsgold.errors import TrainingError
 from foolsgold.files import written_whole
 from foolsgold.training.labels import NOBODYS
 from foolsgold.training.losses import Features, MultipleNegativesRankingLoss
-from foolsgold.training.processes import gathered, part_sizes
-from foolsgold.training.similarity import Similarity, comparable
+from foolsgold.training.vectors import Similarity, comparable, gathered, part_sizes
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +123,7 @@ class MemoryBank(nn.Module):
         self.count += len(rows)
 
     def empty(self) -> None:
-        """Begin anew: an empty queue, and an encoder that is the student again."""
+        """Start again: an empty queue, and an encoder that equals the student."""
         self.count.zero_()
         self.encoder.n_averaged.zero_()
         self.ids.fill_(NOBODYS)
@@ -146,14 +145,14 @@ class MemoryBank(nn.Module):
             said = " ".join(str(error).split())[:200]
             raise TrainingError(
                 f"{folder / FILE}: does not fit this student or a bank of {len(self.ids):,} ({said}); "
-                "go on with the settings it was written with, or delete it"
+                "use the settings it was written with, or delete it"
             ) from None
 
 
 class BankCheckpoint(TrainerCallback):
-    """Keeps a bank in the trainer's checkpoints, and takes it from the one that training goes on from.
+    """Keeps a bank in the trainer's checkpoints, and reads it from the one that training resumes from.
 
-    A checkpoint without a bank makes the bank begin anew, with a warning. All processes hold the same bank; the first
+    A checkpoint without a bank makes the bank start again, with a warning. All processes hold the same bank; the first
     writes it.
     """
 
@@ -169,7 +168,7 @@ class BankCheckpoint(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Read it where training goes on."""
+        """Read it where training resumes."""
         del control, kwargs
         if state.global_step == 0:
             return
@@ -177,7 +176,7 @@ class BankCheckpoint(TrainerCallback):
         if (folder / FILE).is_file():
             self._bank.load(folder)
         else:
-            log.warning("%s has no %s; the memory bank begins anew", folder, FILE)
+            log.warning("%s has no %s; the memory bank starts again", folder, FILE)
             self._bank.empty()
 
 

@@ -11,7 +11,7 @@ from foolsgold.recipe import ModelSpec, Recipe, RegimeSpec, steps_in
 from foolsgold.rules.select import shares
 from foolsgold.training.curriculum import Segment, Stretch, mode_sections, segments, with_student
 
-_KEPT = "kept"  # the source that hands a set's negatives on to the next
+_KEPT = "kept"  # the source that passes negatives of one set on to the next
 
 
 def regimes_of(recipe: Recipe) -> list[RegimeSpec]:
@@ -62,7 +62,7 @@ def mining_recipe(recipe: Recipe, regime: RegimeSpec, student: ModelSpec, kept: 
     student: as a model to mine with, for source `self`. kept: a run of negatives of the set before, to keep some of.
 
     Raises:
-        RecipeError: the regime asks for what the recipe does not have, or gives what the loss cannot be trained on.
+        RecipeError: the regime needs what the recipe does not have, or its negatives do not fit the loss.
     """
     model = {**student.model_dump(), "dtype": "auto"}
     where = f"schedule, regime {regime.name}"

@@ -1,4 +1,4 @@
-"""A run of training as one page: its rounds, its curves, what the best model was made of."""
+"""A run of training as one page: its rounds, its curves, and the sets of the best model."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def write_report(state: RunState, path: Path) -> None:
-    """Write the page.
+    """Write report.html.
 
     Raises:
-        TrainingError: it cannot be written here.
+        TrainingError: the file cannot be written.
     """
     decisive = state.facts["recipe"]["evaluation"]["decisive"]
     figures = {"measures": _measures(state, decisive)}

@@ -1,7 +1,7 @@
-"""Training rows by reference: what a trainer holds are row numbers, and texts are put in as a batch is made.
+"""Training rows by reference: what a trainer holds are row numbers, and texts are added as a batch is made.
 
-So another mined set can take the place of the one in use without a new data set or trainer, and no positive is trained
-on more often because it has more negatives: a row is a (query, positive), with n of its negatives drawn each epoch.
+So another mined set can replace the one in use without a new data set or trainer, and no positive is trained on more
+often because it has more negatives: a row is a (query, positive), with n of its negatives drawn each epoch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UnsignedArray = npt.NDArray[np.uint64]
 class TrainingRows:
     """The (query, positive) pairs of a collection, each with n of the negatives that a set has for it.
 
-    Which ones follows from seed, epoch and row alone, so that a run that was stopped goes on with the same. A row with
+    Which ones follows from seed, epoch and row alone, so that a resumed run draws the same. A row with
     fewer than n repeats one with weight 0; a row without any repeats its positive with weight 0.
 
     collection: whose pairs are the rows, in its order. mined, n: as in `swap`.
@@ -83,7 +83,7 @@ class TrainingRows:
         self._epoch.fill_(epoch)
 
     def swap(self, mined: MinedSet | None, n: int) -> None:
-        """From the next batch on, take n negatives a row, at most 64, from this set; without one, or n = 0, none.
+        """From the next batch on, take n negatives per row, at most 64, from this set; none without a set or with n = 0.
 
         Data loaders with workers see it in the next epoch, with persistent workers in the next call of train().
 
@@ -104,7 +104,7 @@ class TrainingRows:
         self._negatives = _Negatives(mined, self.collection, n)
 
     def prompts(self, query_prompt: str | None, document_prompt: str | None) -> dict[str, str]:
-        """Of each column that has one, for the trainer's `prompts`."""
+        """The prompt of each column that has one, for the trainer's `prompts`."""
         named = {"anchor": query_prompt, "positive": document_prompt}
         named |= {f"negative_{i + 1}": document_prompt for i in range(MOST_NEGATIVES)}
         return {column: prompt for column, prompt in named.items() if prompt}

@@ -32,7 +32,7 @@ _MOST_CLUSTERS = 2000  # TAS-B's, for the 400,000 training queries of MS MARCO (
 def no_duplicates(rows: TrainingRows | None = None) -> Sampler:
     """A `batch_sampler` of the trainer: random batches of `NoDuplicates`.
 
-    rows: what the trainer's data set is of. Without, the texts of the data set's columns say what is a duplicate.
+    rows: those of the trainer's data set. Without them, the texts of its columns say what is a duplicate.
     """
     return _Sampler(partial(NoDuplicates, rows=rows))
 
@@ -40,7 +40,7 @@ def no_duplicates(rows: TrainingRows | None = None) -> Sampler:
 def at_random(rows: TrainingRows) -> Sampler:
     """A `batch_sampler` of the trainer: random batches in which any rows may meet, `RandomBatches`.
 
-    rows: what the trainer's data set is of.
+    rows: those of the trainer's data set.
     """
     return _Sampler(partial(RandomBatches, rows=rows))
 
@@ -53,12 +53,12 @@ def topics(
     clusters_per_batch: int = 1,
     seed: int = 13,
 ) -> Sampler:
-    """A `batch_sampler` of the trainer: queries of one topic in a batch, `TopicBatchSampler`.
+    """A `batch_sampler` of the trainer: queries of one topic per batch, `TopicBatchSampler`.
 
-    rows: what the trainer's data set is of.
+    rows: those of the trainer's data set.
     query_vectors: float32 (n_queries, d), of the collection's queries by any encoder that is not in training.
-    n_clusters: topics; None: one for as many queries as fill a batch, at most 2,000.
-    clusters_per_batch: topics in a batch. seed: of the clustering.
+    n_clusters: number of topics; None: one for each batch of queries, at most 2,000.
+    clusters_per_batch: topics per batch. seed: of the clustering.
 
     Raises:
         TrainingError: vectors of another number of queries; clusters_per_batch below 1. As batches are made,
@@ -86,7 +86,7 @@ def topics(
 
 
 class _Sampler:
-    """What makes a sampler, without which it is pickled: the trainer writes its arguments into every checkpoint."""
+    """Makes a sampler. It is pickled without its rows, as the trainer writes its arguments into every checkpoint."""
 
     def __init__(self, make: Sampler | None) -> None:
         self._make = make
@@ -113,8 +113,8 @@ class NoDuplicates(DefaultBatchSampler):
     the same except for case and white space.
 
     With drop_last all batches are full, and other rows are left out each epoch. Several processes (torchrun) get as
-    many batches each, of all rows: drop_last is not heeded there, as sentence-transformers sets it unasked for fear of
-    uneven ends. A process that no row is left for repeats one. `len()` is the number of batches of every epoch, which
+    many batches each, of all rows: drop_last is ignored there, as sentence-transformers always sets it against uneven
+    ends. A process that no row is left for repeats one. `len()` is the number of batches of every epoch, which
     follow from seed and epoch alone.
 
     Raises:
@@ -160,7 +160,7 @@ class NoDuplicates(DefaultBatchSampler):
             self._rows.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
-        # The rows know better: accelerate hides the sampler of a run that goes on within an epoch from its trainer.
+        # The rows know better: accelerate hides the sampler of a run that resumes within an epoch from its trainer.
         rng = np.random.default_rng([self.seed, self.epoch if self._rows is None else self._rows.epoch])
         content = self._content.copy()
         arrange(self._conflicts, content, self._starts, *self._order(rng))

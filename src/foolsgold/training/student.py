@@ -21,7 +21,7 @@ _SHORTEST = 1e-6  # of a token's vector; padding and the like have none
 
 
 def student_spec(recipe: Recipe) -> ModelSpec:
-    """What the student is as an embedding model: the retriever's settings, but for those that the student has.
+    """What the student is as an embedding model: the retriever's settings, except those that the student has.
 
     Raises:
         RecipeError: neither the student nor the retriever names a model.

@@ -72,7 +72,7 @@ class SegmentTrainer:
             callbacks=[*callbacks, self._pause],  # it deletes older checkpoints when the others have written theirs
         )
         self._trainer.trains_adapters = spec.lora is not None
-        self._trainer.remove_callback(PrinterCallback)  # progress and the report say it
+        self._trainer.remove_callback(PrinterCallback)  # progress and the report show it
         batches = len(self._trainer.get_train_dataloader())
         if batches == 0:
             raise TrainingError(
@@ -118,7 +118,7 @@ class SegmentTrainer:
         return broadcast_object_list([value])[0]
 
     def train_to(self, step: int, progress: Progress = SILENT) -> None:
-        """Train until that step is done; from the newest checkpoint, or if there is none from the student as given."""
+        """Train until that step is done, from the newest checkpoint, or from the given student if there is none."""
         newest = self.newest_step()
         if newest >= step:
             self.load(newest)
@@ -182,7 +182,7 @@ class _Trainer(SentenceTransformerTrainer):
     trains_adapters = False
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """The weights that training goes on from; of a student with adapters, those alone."""
+        """The weights that training resumes from; for a student with adapters, only those."""
         if not self.trains_adapters:
             with without_bars():
                 super()._save(output_dir, state_dict)
@@ -243,7 +243,7 @@ class _Pause(TrainerCallback):
 
 
 def learning_rate(spec: StudentSpec, student: SentenceTransformer) -> float:
-    """The recipe's, or what is usual for this kind of student."""
+    """The recipe's learning rate, or the usual one for this kind of student."""
     if spec.learning_rate is not None:
         return spec.learning_rate
     if isinstance(student[0], StaticEmbedding):
