@@ -83,7 +83,7 @@ class TrainingRows:
         self._epoch.fill_(epoch)
 
     def swap(self, mined: MinedSet | None, n: int) -> None:
-        """From the next batch on, take n negatives per row, at most 64, from this set; none without a set or with n = 0.
+        """From the next batch on, take n negatives per row (at most 64) from this set; none without one or if n = 0.
 
         Data loaders with workers see it in the next epoch, with persistent workers in the next call of train().
 
