@@ -13,7 +13,7 @@ pytest.importorskip("accelerate", reason="needs the torch extra")
 
 import small_training as small
 
-from foolsgold.evaluation.evaluation import Change, Comparison
+from foolsgold.evaluation.result import Change, Comparison
 from foolsgold.recipe import Recipe
 from foolsgold.recipe.losses import LOSSES, LossName
 from foolsgold.training.build import LOSS_CLASSES, build_trainer
