@@ -105,6 +105,15 @@ def test_float16_in_a_memory_map_is_clustered_as_float32(tmp_path: Path) -> None
     assert np.array_equal(labels, expected_labels)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_clusters_that_start_from_equal_vectors_do_not_stay_empty(seed: int) -> None:
+    distinct = np.eye(6, dtype=np.float32)
+    vectors = np.repeat(distinct, [40, 3, 3, 3, 3, 3], axis=0)  # most draws start several clusters from the first
+    centroids, labels = spherical_kmeans(vectors, 6, seed=seed)
+    assert len(set(labels.tolist())) == 6
+    assert mean_cosine(vectors, centroids, labels) == pytest.approx(1)
+
+
 def test_where_fewer_vectors_differ_than_clusters_are_asked_for_some_stay_empty() -> None:
     vectors = np.repeat(np.eye(3, dtype=np.float32), 10, axis=0)
     centroids, labels = spherical_kmeans(vectors, 5)

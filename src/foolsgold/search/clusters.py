@@ -49,13 +49,20 @@ def spherical_kmeans(
         raise SourceError(
             f"{n_clusters} clusters of {len(nonzero)} vectors that are not zero; ask for at most {len(nonzero)}"
         )
+    # equal vectors would start several clusters, all but one of which would stay empty
+    distinct, first, counts = np.unique(nonzero, axis=0, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    distinct, counts = distinct[order], counts[order]
     with progress.stage("cluster", iterations) as advance:
-        kmeans = faiss.Kmeans(
-            vectors.shape[1], int(n_clusters), niter=int(iterations), seed=seed, spherical=True,
-            min_points_per_centroid=1, max_points_per_centroid=len(nonzero),
-        )  # fmt: skip
-        kmeans.train(nonzero)
+        if len(distinct) <= n_clusters:
+            centroids: FloatArray = np.resize(distinct, (n_clusters, vectors.shape[1]))
+        else:
+            kmeans = faiss.Kmeans(
+                vectors.shape[1], int(n_clusters), niter=int(iterations), seed=seed, spherical=True,
+                min_points_per_centroid=1, max_points_per_centroid=len(distinct),
+            )  # fmt: skip
+            kmeans.train(distinct, weights=counts.astype(np.float32))
+            centroids = np.asarray(kmeans.centroids, dtype=np.float32)
+            centroids[~centroids.any(axis=1)] = distinct[0]  # of vectors that cancel out
         advance(iterations)
-    centroids: FloatArray = np.asarray(kmeans.centroids, dtype=np.float32)
-    centroids[~centroids.any(axis=1)] = nonzero[0]  # of vectors that cancel out
     return centroids, top_k(directions, centroids, 1)[1][:, 0]

@@ -9,7 +9,6 @@ answer does not depend on blocks, threads or the kind of CPU, and equal vectors 
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +18,9 @@ from foolsgold.errors import SourceError
 from foolsgold.progress import SILENT, Advance, Progress
 from foolsgold.records import FloatArray, IntArray
 from foolsgold.search import kernels, screen
+from foolsgold.search.inputs import Matrix, check, is_count, matrix, not_finite, too_large
 from foolsgold.search.threads import Threads
 
-_Matrix = npt.NDArray[Any]
 _Lengths = npt.NDArray[np.float64]
 
 # A tile of 512 x 4096 products: BLAS runs at its full rate, and the selection still finds most of the tile in cache.
@@ -38,8 +37,8 @@ _blas = ThreadpoolController()
 
 
 def top_k(
-    queries: _Matrix,
-    corpus: _Matrix,
+    queries: Matrix,
+    corpus: Matrix,
     k: int,
     *,
     progress: Progress = SILENT,
@@ -62,10 +61,10 @@ def top_k(
             float32 (with its row), no such device.
         MissingExtra: a device without torch.
     """
-    queries, corpus = _matrix(queries, "queries"), _matrix(corpus, "corpus")
-    _check(queries, corpus, k)
+    queries, corpus = matrix(queries, "queries"), matrix(corpus, "corpus")
+    check(queries, corpus, k)
     for name, block in (("query_block", query_block), ("document_block", document_block)):
-        if not _is_count(block):
+        if not is_count(block):
             raise SourceError(f"{name} is {block!r}; a whole number is needed, at least 1")
     if device is not None:
         from foolsgold.search.on_device import top_k_on_device  # torch is an extra
@@ -95,7 +94,7 @@ def top_k(
 class _Search:
     """The best documents so far of some queries: `keys[q, :counts[q]]`, never more than `room` a query."""
 
-    def __init__(self, queries: _Matrix, first_query: int, k: int, room: int, threads: Threads) -> None:
+    def __init__(self, queries: Matrix, first_query: int, k: int, room: int, threads: Threads) -> None:
         self.queries = queries
         self.lengths = np.empty(len(queries), dtype=np.float64)
         for start in range(0, len(queries), _DOCUMENTS):
@@ -110,7 +109,7 @@ class _Search:
         self._threads = threads
         self._scratch = threading.local()
 
-    def add(self, first_row: int, documents: _Matrix, query_block: int, advance: Advance) -> None:
+    def add(self, first_row: int, documents: Matrix, query_block: int, advance: Advance) -> None:
         """Look at the next block of documents, the first of which is row `first_row`."""
         block = _float32(documents)
         longest = float(_lengths(block, documents, "corpus", first_row).max())
@@ -162,7 +161,7 @@ def _slack(lengths: _Lengths, longest: float, dim: int) -> FloatArray:
     return slack
 
 
-def _lengths(vectors: FloatArray, given: _Matrix, name: str, first_row: int) -> _Lengths:
+def _lengths(vectors: FloatArray, given: Matrix, name: str, first_row: int) -> _Lengths:
     """The length of each vector. Raises where one is not finite, naming its row."""
     lengths = np.empty(len(vectors), dtype=np.float64)
     kernels.norms(vectors, lengths)
@@ -172,50 +171,6 @@ def _lengths(vectors: FloatArray, given: _Matrix, name: str, first_row: int) -> 
     return lengths
 
 
-def not_finite(name: str, row: int, given: _Matrix) -> SourceError:
-    """What is said of the vector `given`, (d), which float32 cannot hold: it has NaN or infinity, or a larger value."""
-    if np.isfinite(given).all():
-        largest = np.abs(given).max()
-        return SourceError(f"{name} row {row} holds {largest:.3g}, too large for float32; scale the vectors down")
-    return SourceError(f"{name} row {row} holds NaN or infinity; encode that text again or leave it out")
-
-
-def too_large(product: float) -> SourceError:
-    """What is said of vectors whose inner products may be as large as `product`."""
-    return SourceError(f"inner products of up to {product:.3g} do not fit float32; scale the vectors down")
-
-
-def _float32(vectors: _Matrix) -> FloatArray:
+def _float32(vectors: Matrix) -> FloatArray:
     with np.errstate(over="ignore"):  # `_lengths` finds it, with its row
         return np.ascontiguousarray(vectors, dtype=np.float32)
-
-
-def _matrix(vectors: Any, name: str) -> _Matrix:
-    try:
-        matrix: _Matrix = np.asanyarray(vectors)
-    except ValueError:
-        raise SourceError(f"{name} has rows of several lengths; encode all with the same model") from None
-    except (TypeError, RuntimeError) as error:  # a torch tensor on a GPU, or one with gradients
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise SourceError(f"{name} is no array ({reason}); numpy arrays are needed") from None
-    if matrix.ndim != 2:
-        raise SourceError(f"{name} has shape {matrix.shape}; a matrix with one vector a row is needed")
-    if matrix.dtype.kind in "cmMOSTU" or matrix.dtype.names:
-        raise SourceError(f"{name} holds {matrix.dtype}; float32 or float16 vectors are needed")
-    return matrix
-
-
-def _check(queries: _Matrix, corpus: _Matrix, k: int) -> None:
-    if queries.shape[1] != corpus.shape[1]:
-        raise SourceError(
-            f"queries have {queries.shape[1]} dimensions but the corpus has {corpus.shape[1]}; "
-            "encode both with the same model"
-        )
-    if not _is_count(k):
-        raise SourceError(f"k is {k!r}; ask for a whole number of documents a query, at least 1")
-    if len(corpus) == 0:
-        raise SourceError("the corpus is empty; there is nothing to search")
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1

@@ -20,8 +20,8 @@ from foolsgold.errors import SourceError
 from foolsgold.progress import SILENT, Advance, Progress
 from foolsgold.records import FloatArray, IntArray
 from foolsgold.search import kernels
-from foolsgold.search.dense import not_finite, too_large
 from foolsgold.search.device import Tensor, accumulating_in_float32, blocks, copied, find, torch
+from foolsgold.search.inputs import not_finite, too_large
 
 _Matrix = npt.NDArray[Any]
 

@@ -8,7 +8,10 @@ what is looked at again, never a score, and a search gives the same with it and 
     q.x = q.c + Q.Y + (q - Q).Y + q.(x - c - Y)      c: the centre of the x; Q and Y: q and x - c in int8
     |(q - Q).Y + q.(x - c - Y)| <= |q - Q| |Y| + |q| |x - c - Y|
 
-numba has no vectors and no such instruction, so the innermost loop is given to LLVM directly, by llvmlite.
+numba has no vectors and no such instruction, so the innermost loop is given to LLVM directly, by llvmlite. This is the
+one piece of search that is written for one family of CPUs. It is here because it buys a whole run something: mining
+10,000 queries of 100,000 documents without a model takes 29.8 s of CPU with it and 37.9 s without
+(`python benchmarks/whole_run.py`, 2 cores with AVX-512 VNNI and bf16).
 """
 
 from __future__ import annotations
