@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foolsgold.calibration.fit import auc, auc_interval, resampled
-from foolsgold.stats import labels_needed, wilson_upper
+from foolsgold.rules.bounds import labels_needed, wilson_upper
 from foolsgold.teachers.curves import Curve, TeacherCurve
 
 Z = 1.6448536269514722  # the 95th percentile of the normal distribution

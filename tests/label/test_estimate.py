@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from foolsgold.label.estimate import TARGET, estimate
-from foolsgold.stats import CONFIDENCE
+from foolsgold.rules.bounds import CONFIDENCE
 
 
 def _upper(relevant: int, labels: int) -> float:

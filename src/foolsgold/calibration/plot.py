@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from foolsgold.errors import FoolsgoldError
-from foolsgold.stats import wilson_upper
+from foolsgold.rules.bounds import wilson_upper
 from foolsgold.teachers.calibrated import Calibration
 
 _COLOURS = {"precision": "#0072b2", "recall": "#009e73", "false_negative_rate": "#d55e00"}  # Okabe and Ito 2008

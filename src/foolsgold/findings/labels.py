@@ -13,7 +13,7 @@ from foolsgold.errors import CollectionError, RecipeError
 from foolsgold.findings.finding import Unknown
 from foolsgold.findings.subject import Subject
 from foolsgold.mined.mined_set import MinedSet
-from foolsgold.stats import wilson_upper
+from foolsgold.rules.bounds import wilson_upper
 from foolsgold.teachers.calibrated import DEFAULT
 from foolsgold.teachers.calibrated import load as load_calibration
 

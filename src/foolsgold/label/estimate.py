@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from foolsgold.recipe import DecideSpec
 from foolsgold.records import BoolArray
-from foolsgold.stats import CONFIDENCE, labels_needed
+from foolsgold.rules.bounds import CONFIDENCE, labels_needed
 
 TARGET: float = DecideSpec.model_fields["max_false_negative_rate"].default
 

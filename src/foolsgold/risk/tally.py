@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from foolsgold.mined.mined_set import MinedSet
 from foolsgold.records import LongArray
 from foolsgold.risk.truth import Truth
-from foolsgold.stats import wilson
+from foolsgold.rules.bounds import wilson
 
 _ENDS = np.array([digit * 10**power for power in range(7) for digit in (1, 2, 5)])  # last ranks of the bands
 _Z = NormalDist().inv_cdf(0.975)  # for intervals of 95 %

@@ -1,1 +1,1 @@
-"""The rules: which candidates are excluded, what a score makes of the others, which are taken. All pure."""
+"""The rules: what is excluded, what a score makes of a candidate, which ones are taken, how sure a rate is. All pure."""

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, model_validator
 
 from foolsgold.records import BoolArray, DoubleArray, IntArray, LongArray
-from foolsgold.stats import labels_needed, wilson_upper
+from foolsgold.rules.bounds import labels_needed, wilson_upper
 
 _STEPS = 200  # thresholds on a probability: 0.005, 0.010, ... 1
 _RESAMPLES = 1000
