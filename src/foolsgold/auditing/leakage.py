@@ -1,25 +1,27 @@
-"""Negatives that another split of the collection holds for positives."""
+"""Negatives that another split of the collection judges positive."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foolsgold.collection import Collection, normalise
-from foolsgold.collection.beir import Judgement, read_qrels
+from foolsgold.collection import Collection
+from foolsgold.collection.beir import Judgement, qrels_files, read_qrels
+from foolsgold.collection.collection import judgement_arrays
 from foolsgold.collection.corpus import BEIR_QUERIES, read_texts
+from foolsgold.collection.leakage import known_answers
 from foolsgold.recipe import CollectionSpec
 
 _EXAMPLES = 10
-_SUFFIXES = (".tsv", ".txt", ".qrels")
 
 
 @dataclass(frozen=True)
 class Leakage:
-    """What the qrels of other splits say of the negatives.
+    """Negatives that the qrels of other splits judge positive.
 
     share: of negatives that another split judges relevant for the same query (or one of the same text): each of them is
     a false negative. tested_share: of negatives that answer any query of another split, which is no error: where
@@ -44,11 +46,7 @@ def leakage_of(negatives: pa.Table, collection: Collection, spec: CollectionSpec
     if spec is None or spec.beir is None:
         return None
     folder = Path(spec.beir).expanduser()
-    others = {
-        path.stem: path
-        for path in sorted((folder / "qrels").iterdir())
-        if path.suffix in _SUFFIXES and path.stem != collection.split
-    }
+    others = {split: path for split, path in qrels_files(folder).items() if split != collection.split}
     if not others:
         return None
     positives = [
@@ -57,38 +55,31 @@ def leakage_of(negatives: pa.Table, collection: Collection, spec: CollectionSpec
         for judgement in read_qrels(path)[0]
         if judgement.grade >= collection.relevant_from
     ]
-    answers = _answers(positives, folder, collection)
+    query = collection.queries.rows_of(negatives["query_id"], "query")
+    doc = collection.documents.rows_of(negatives["doc_id"])
+    elsewhere = _judged_elsewhere(positives, folder, collection)
+    leaked = np.flatnonzero(known_answers(collection.queries, collection.documents, query, doc, elsewhere))
     tested = pc.is_in(negatives["doc_id"], pa.array(list({judgement.doc_id for judgement in positives}), pa.string()))
-    asked = negatives.filter(pc.is_in(negatives["query_id"], pa.array(list(answers), pa.string())))
-    pairs = list(zip(asked["query_id"].to_pylist(), asked["doc_id"].to_pylist(), strict=True))
-    text_of = _texts(collection, {doc for _, doc in pairs}.union(*answers.values()))
-    right = {query: {text_of.get(doc) for doc in docs} - {None} for query, docs in answers.items()}
-    leaked = [pair for pair in pairs if pair[1] in answers[pair[0]] or text_of.get(pair[1]) in right[pair[0]]]
     size = max(1, len(negatives))
+    first = negatives.take(leaked[:_EXAMPLES])
     return Leakage(
         share=len(leaked) / size,
         tested_share=(pc.sum(tested.cast(pa.int64())).as_py() or 0) / size,
         splits=tuple(others),
-        examples=tuple(leaked[:_EXAMPLES]),
+        examples=tuple(zip(first["query_id"].to_pylist(), first["doc_id"].to_pylist(), strict=True)),
     )
 
 
-def _answers(positives: list[Judgement], folder: Path, collection: Collection) -> dict[str, set[str]]:
-    """Query id of this split -> document ids that another split holds for its positives, by the query's id or text."""
+def _judged_elsewhere(positives: list[Judgement], folder: Path, collection: Collection) -> Collection:
+    """The same documents with the queries and positives of the other splits."""
     queries, _ = read_texts(folder / "queries.jsonl", BEIR_QUERIES)
-    theirs = queries.find(judgement.query_id for judgement in positives)
-    text_of = dict(zip(theirs, map(normalise, queries.take(list(theirs.values()))), strict=True))
-    ours: dict[str, list[str]] = {}
-    for query_id, text in zip(collection.queries.ids.to_pylist(), collection.queries.texts.to_pylist(), strict=True):
-        ours.setdefault(normalise(text), []).append(query_id)
-    answers: dict[str, set[str]] = {}
-    for judgement in positives:
-        for query_id in ours.get(text_of.get(judgement.query_id, ""), ()):
-            answers.setdefault(query_id, set()).add(judgement.doc_id)
-    return answers
-
-
-def _texts(collection: Collection, doc_ids: set[str]) -> dict[str, str]:
-    """Document id -> normalised text, of those that are there: equal texts are one passage (design, rule 9)."""
-    rows = collection.documents.find(doc_ids)
-    return dict(zip(rows, map(normalise, collection.documents.take(list(rows.values()))), strict=True))
+    query_row = queries.find(judgement.query_id for judgement in positives)
+    doc_row = collection.documents.find(judgement.doc_id for judgement in positives)
+    grades = {
+        (query_row[judgement.query_id], doc_row[judgement.doc_id]): judgement.grade
+        for judgement in positives
+        if judgement.query_id in query_row and judgement.doc_id in doc_row
+    }
+    query, doc, grade = judgement_arrays(grades)
+    whole = replace(collection, queries=queries, judged_query=query, judged_doc=doc, grade=grade)
+    return whole.with_queries(np.unique(query))

@@ -34,6 +34,11 @@ def is_beir_folder(path: Path) -> bool:
     return (path / "corpus.jsonl").is_file() and (path / "queries.jsonl").is_file()
 
 
+def qrels_files(folder: Path) -> dict[str, Path]:
+    """The qrels file of each split of a BEIR folder, by the split's name."""
+    return {path.stem: path for path in sorted((folder / "qrels").glob("*")) if path.suffix in _QRELS_SUFFIXES}
+
+
 def load_beir(
     folder: Path,
     *,
@@ -141,7 +146,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _qrels_path(folder: Path, split: str) -> Path:
-    there = {file.stem: file for file in sorted((folder / "qrels").iterdir()) if file.suffix in _QRELS_SUFFIXES}
+    there = qrels_files(folder)
     if split not in there:
         splits = f"it has {', '.join(sorted(there))}" if there else "its folder qrels is empty"
         raise CollectionError(f"{folder}: no split {split!r}; {splits}. Name one with split")

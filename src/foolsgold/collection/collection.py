@@ -22,7 +22,8 @@ class Collection:
 
     judged_query, judged_doc: int32 (n_judgements), rows, sorted by (query, doc), each pair once;
     grade: int32 (n_judgements). A judgement is a positive when its grade is at least `relevant_from`.
-    spec: how to load this collection again (the recipe's `collection` section), None when made in memory.
+    spec: how to load this collection again (the recipe's `collection` section, with absolute paths), None when made in
+    memory.
     notes: what the reader chose or passed over, one sentence each, for the user to see.
     """
 

@@ -140,11 +140,10 @@ def _with_options(
 
 
 def _load(spec: CollectionSpec, corpus: Any, progress: Progress) -> Collection:
-    saved = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     common: dict[str, Any] = {
         "relevant_from": spec.relevant_from,
         "limit": spec.limit,
-        "spec": saved,
+        "spec": _from_anywhere(spec),
         "progress": progress,
     }
     if spec.beir is not None:
@@ -163,6 +162,15 @@ def _load(spec: CollectionSpec, corpus: Any, progress: Progress) -> Collection:
         rows, anchor=pairs.anchor, positive=pairs.positive, corpus=pairs.corpus if corpus is None else corpus,
         name=name, split=split, **common,
     )  # fmt: skip
+
+
+def _from_anywhere(spec: CollectionSpec) -> dict[str, Any]:
+    """The values of a spec with absolute paths, so that the collection can be loaded again from another folder."""
+    saved = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    for section, name in ((saved, "beir"), (saved.get("pairs", {}), "path"), (saved.get("pairs", {}), "corpus")):
+        if name in section and Path(section[name]).exists():
+            section[name] = str(Path(section[name]).resolve())
+    return saved
 
 
 def _rows_of_pairs(path: str, split: str | None, progress: Progress) -> tuple[Rows, str, str]:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from foolsgold.collection import Collection
+from foolsgold.collection.beir import qrels_files
+from foolsgold.collection.leakage import shared_queries
 from foolsgold.findings.finding import Fault, Said, Unknown
 from foolsgold.findings.labels import ENOUGH, validation_of
 from foolsgold.findings.models import local_folder
@@ -54,7 +56,7 @@ def leakage(subject: Subject) -> Said:
         except Unknown as why:
             yield why
             continue
-        by_id, by_text = _shared(collection, other)
+        by_id, by_text = shared_queries(collection.queries, other.queries)
         if not _has_own_ids(subject):
             by_id = 0
         if by_id or by_text:
@@ -70,7 +72,7 @@ def _held_out_splits(subject: Subject, collection: Collection) -> list[str]:
     spec = subject.recipe.collection
     splits = [] if subject.recipe.evaluation.split is None else [subject.recipe.evaluation.split]
     if spec is not None and spec.beir is not None:
-        there = {path.stem for path in (Path(spec.beir).expanduser() / "qrels").glob("*")}
+        there = qrels_files(Path(spec.beir).expanduser())
         splits += [split for split in _HELD_OUT if split in there]
     return [split for split in dict.fromkeys(splits) if split != collection.split]
 
@@ -78,13 +80,6 @@ def _held_out_splits(subject: Subject, collection: Collection) -> list[str]:
 def _has_own_ids(subject: Subject) -> bool:
     """Whether an id means the same query in every split; ids of pairs are row numbers, which start again per split."""
     return subject.recipe.collection is not None and subject.recipe.collection.beir is not None
-
-
-def _shared(one: Collection, other: Collection) -> tuple[int, int]:
-    """How many queries of the other are in the one: by id, and by text except for case and white space."""
-    by_id = one.queries.find(other.queries.ids.to_pylist())
-    texts = {key.tobytes() for key in one.queries.keys}
-    return len(by_id), sum(key.tobytes() in texts for key in other.queries.keys)
 
 
 def hubs(subject: Subject) -> Said:

@@ -82,7 +82,7 @@ def mine(
     started = time.perf_counter()
     recipe, own_teacher = _with_teacher(recipe, teacher, sections)
     loaded = _load(collection, recipe, progress)
-    recipe = recipe.with_values({"collection": _from_anywhere(loaded.spec)})
+    recipe = recipe.with_values({"collection": loaded.spec})
     # opened first: a folder that cannot be written to must not cost hours of scoring
     with SetWriter(Path(out), list(recipe.sources)) as writer:
         run = _prepare(recipe, loaded, own_teacher, cache_folder(cache), progress)
@@ -218,25 +218,6 @@ def with_sections(recipe: Recipe, sections: Mapping[str, Any]) -> Recipe:
         else:
             values[name] = value
     return Recipe.build(values) if sections else recipe
-
-
-def _from_anywhere(spec: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A collection's spec with its paths made absolute, so that the set can be opened from another folder."""
-    if spec is None:
-        return None
-
-    def absolute(path: Any) -> Any:
-        return str(Path(path).resolve()) if isinstance(path, str) and Path(path).exists() else path
-
-    found = dict(spec)
-    if "beir" in found:
-        found["beir"] = absolute(found["beir"])
-    if isinstance(found.get("pairs"), Mapping):
-        pairs = found["pairs"]
-        found["pairs"] = {**pairs, **{name: absolute(pairs[name]) for name in ("path", "corpus") if pairs.get(name)}}
-    elif "pairs" in found:
-        found["pairs"] = absolute(found["pairs"])
-    return found
 
 
 def _before(run: Run) -> list[str]:
