@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foolsgold.collection import Collection, demo, load_collection
-from foolsgold.collection.demo import Docstring, docstrings, load_demo, sample
+from foolsgold.collection.demo import Docstring, docstrings, sample
 from foolsgold.errors import CollectionError
+from foolsgold.recipe import CollectionSpec
 
 REST = "It says what the function does at some length, so that a reader of it alone can tell what was asked for.  " * 2
 MODULE = f'''
@@ -129,7 +130,7 @@ def test_the_demo_is_the_same_every_time_and_its_splits_share_no_query() -> None
 
 @pytest.mark.usefixtures("parsed_once")
 def test_docstrings_with_one_first_sentence_are_positives_of_one_query() -> None:
-    train = load_demo()
+    train = load_collection("demo")
     counts = Counter(train.queries.take(train.positive_query))
     assert counts.most_common(1)[0][1] > 1
     assert len(set(train.queries.take(range(len(train.queries))))) == len(train.queries)
@@ -137,7 +138,7 @@ def test_docstrings_with_one_first_sentence_are_positives_of_one_query() -> None
 
 @pytest.mark.usefixtures("parsed_once")
 def test_a_document_does_not_hold_its_id_unless_its_docstring_does(found: list[Docstring]) -> None:
-    train: Collection = load_demo(n_documents=500)
+    train: Collection = load_collection(CollectionSpec(demo=500))
     rest = {entry.name: entry.rest for entry in found}
     assert train.documents.take(range(500)[: len(train.documents)]) == [rest[name] for name in train.documents.rows]
 

@@ -71,7 +71,7 @@ def test_a_hub_dataset_that_cannot_be_had_is_an_error_that_says_what_works() -> 
     )
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
-    assert told.startswith("hf:nobody/nothing, split 'train': cannot be had")
+    assert told.startswith("hf:nobody/nothing, split 'train': cannot be loaded")
     assert "what works without the hub: beir:FOLDER, pairs:FILE, demo" in told
 
 

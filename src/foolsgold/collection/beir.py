@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from foolsgold.collection.collection import Collection
+from foolsgold.collection.collection import Contents
 from foolsgold.collection.corpus import BEIR_CORPUS, BEIR_QUERIES, empty_note, non_empty_rows, read_texts
 from foolsgold.collection.lines import Problems, numbered_lines
 from foolsgold.collection.texts import Texts
@@ -30,7 +29,7 @@ class Judgement(NamedTuple):
 
 
 def is_beir_folder(path: Path) -> bool:
-    """Whether it looks like one."""
+    """Whether a path looks like a BEIR folder."""
     return (path / "corpus.jsonl").is_file() and (path / "queries.jsonl").is_file()
 
 
@@ -39,21 +38,13 @@ def qrels_files(folder: Path) -> dict[str, Path]:
     return {path.stem: path for path in sorted((folder / "qrels").glob("*")) if path.suffix in _QRELS_SUFFIXES}
 
 
-def load_beir(
-    folder: Path,
-    *,
-    split: str | None = None,
-    relevant_from: int = 1,
-    limit: int | None = None,
-    spec: Mapping[str, Any] | None = None,
-    progress: Progress = SILENT,
-) -> Collection:
+def read_beir(folder: Path, split: str | None = None, progress: Progress = SILENT) -> Contents:
     """One split of a BEIR folder. A document's text is its title and text, stripped.
 
     Judgements of ids that are not there and queries without a text are left out and counted in the notes.
 
     Raises:
-        CollectionError: not a BEIR folder, no such split, broken lines, judgements that name nothing that is there.
+        CollectionError: not a BEIR folder, no such split, broken lines, no judgement of a known query and document.
     """
     _check_folder(folder)
     qrels = _qrels_path(folder, split or "train")
@@ -71,17 +62,8 @@ def load_beir(
         queries = queries.subset(with_text)
         there = queries.find(j.query_id for j in judged)
         judged = [j for j in judged if j.query_id in there]
-    return Collection.from_judgements(
-        name=folder.resolve().name,
-        split=split or "train",
-        documents=documents,
-        queries=queries,
-        judgements={(j.query_id, j.doc_id): j.grade for j in sorted(judged, key=lambda j: j.grade)},
-        relevant_from=relevant_from,
-        limit=limit,
-        spec=spec,
-        notes=notes,
-    )
+    grades = {(j.query_id, j.doc_id): j.grade for j in sorted(judged, key=lambda j: j.grade)}
+    return Contents(folder.resolve().name, split or "train", documents, queries, grades, notes)
 
 
 def read_qrels(path: Path) -> tuple[list[Judgement], list[str]]:

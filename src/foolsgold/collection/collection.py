@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,17 @@ import numpy.typing as npt
 from foolsgold.collection.texts import Texts
 from foolsgold.errors import CollectionError
 from foolsgold.records import BoolArray, IntArray, LongArray, pair_keys, ranges
+
+
+class Contents(NamedTuple):
+    """What a reader found of one split: texts, and judgements by id, (query id, document id) -> grade."""
+
+    name: str
+    split: str
+    documents: Texts
+    queries: Texts
+    judgements: Mapping[tuple[str, str], int]
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,18 @@
-"""Which column of a table of pairs is which: as named, or by the usual names, and never by a guess between two."""
+"""Which column of a table of texts is which, and what its cells hold.
+
+A column is taken as the user names it, or by the usual names; between two that could both be meant there is no guess.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from foolsgold.collection.corpus import Layout
+from foolsgold.collection.distinct import Entry
+from foolsgold.collection.lines import type_word
 from foolsgold.errors import CollectionError, nearest
 
 ANCHORS = ("anchor", "query", "question", "sentence1", "query_text", "question_text", "user_input")
@@ -90,6 +97,59 @@ def choose_corpus_layout(name: str, there: tuple[str, ...]) -> Layout:
         raise CollectionError(f"{name}: {why} the documents' text (columns: {_list(there)}); call that column 'text'")
     own_id = next((column for column in CORPUS_IDS if column in there), None)
     return Layout(id=own_id, title="title" if "title" in there else None, text=texts[0], number_ids=True)
+
+
+class BadCell(Exception):
+    """A cell that holds something else than it must; its reader knows the line."""
+
+
+def text_of(value: Any, column: str) -> str | None:
+    """A cell's text, stripped, or None where it has none.
+
+    Raises:
+        BadCell: it is no text.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise BadCell(f"{column!r} is {shown(value)}; it must be a text. Name another column if this is not the one")
+    return value.strip() or None
+
+
+def documents_of(value: Any, column: str) -> Iterator[Entry]:
+    """The documents of a cell: a text, a {text, id} object, or a list of either. Empty ones are passed over.
+
+    Raises:
+        BadCell: an object without a text, or a value that is no text.
+    """
+    for item in value if isinstance(value, list) else [value]:
+        own_id = None
+        text = item
+        if isinstance(item, dict):
+            if "text" not in item:
+                raise BadCell(
+                    f"{column!r} is an object with {', '.join(map(repr, item)) or 'nothing'}; it needs 'text'"
+                )
+            text = item["text"]
+            title = item.get("title")
+            if isinstance(title, str) and isinstance(text, str):
+                text = f"{title} {text}".strip()
+            own_id = next((id_of(item[key]) for key in CORPUS_IDS if item.get(key) is not None), None)
+        text = text_of(text, column)
+        if text is not None:
+            yield Entry(text, own_id)
+
+
+def id_of(value: Any) -> str | None:
+    """A cell's id; a number is written as text."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) and value else None
+
+
+def shown(value: Any) -> str:
+    """A value in a message: what it is, and its beginning."""
+    return f"{type_word(value)} ({str(value)[:40]})"
 
 
 def _named(name: str, there: tuple[str, ...], role: str, column: str | None) -> str | None:

@@ -65,7 +65,7 @@ def read_texts(path: Path, layout: Layout, progress: Progress = SILENT) -> tuple
     if not path.exists():
         raise CollectionError(f"{path}: no such file")
     if path.stat().st_size < MAP_FROM:
-        return _in_memory(rows_of_file(path, progress), layout), []
+        return texts_of_rows(rows_of_file(path, progress), layout), []
     folder = cache_folder() / "collections"
     mapped = folder / f"{_key(path, layout)}.arrow"
     with suppress(OSError, pa.ArrowException):  # not there yet, or damaged: written again
@@ -76,15 +76,11 @@ def read_texts(path: Path, layout: Layout, progress: Progress = SILENT) -> tuple
         return _map(mapped), []
     except OSError as problem:
         note = f"{folder} cannot be written to ({problem.strerror or problem}), so {path.name} is held in memory"
-        return _in_memory(rows_of_file(path, progress), layout), [note]
+        return texts_of_rows(rows_of_file(path, progress), layout), [note]
 
 
 def texts_of_rows(rows: Rows, layout: Layout) -> Texts:
-    """The same for rows that are not in a file."""
-    return _in_memory(rows, layout)
-
-
-def _in_memory(rows: Rows, layout: Layout) -> Texts:
+    """The texts of rows, in memory."""
     table = pa.Table.from_batches(_batches(rows, layout), _SCHEMA)
     _check_ids(table["id"], rows, layout)
     return Texts(table["id"], table["text"])

@@ -16,12 +16,12 @@ import inspect
 import re
 import sysconfig
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from foolsgold.collection.collection import Collection
+from foolsgold.collection.collection import Contents
 from foolsgold.collection.texts import Texts, normalise
 from foolsgold.errors import CollectionError
 from foolsgold.progress import SILENT, Progress
@@ -31,20 +31,10 @@ SPLITS = ("train", "test")
 
 # foolsgold's own dependencies, so that the demo is nearly the same in every environment and parses in seconds.
 _PACKAGES = ("datasets", "matplotlib", "numpy", "pyarrow", "scipy", "sklearn")
-_PASSED_OVER = frozenset(
-    (
-        "test",
-        "tests",
-        "conftest",
-        "site-packages",
-        "dist-packages",
-        "idlelib",
-        "lib2to3",
-        "turtledemo",
-        "ensurepip",
-        "__pycache__",
-    )
-)
+_PASSED_OVER = {
+    "test", "tests", "conftest", "site-packages", "dist-packages", "idlelib", "lib2to3", "turtledemo", "ensurepip",
+    "__pycache__",
+}  # fmt: skip
 _SHORTEST_QUERY, _LONGEST_QUERY = 25, 200  # characters
 _SHORTEST_DOCUMENT, _LONGEST_DOCUMENT = 100, 1000  # characters; 1,000 are about the 256 tokens that small models read
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(*])")
@@ -59,15 +49,7 @@ class Docstring(NamedTuple):
     rest: str
 
 
-def load_demo(
-    *,
-    split: str | None = None,
-    relevant_from: int = 1,
-    limit: int | None = None,
-    spec: Mapping[str, Any] | None = None,
-    n_documents: int = DOCUMENTS,
-    progress: Progress = SILENT,
-) -> Collection:
+def read_demo(split: str | None = None, n_documents: int = DOCUMENTS, progress: Progress = SILENT) -> Contents:
     """The demo collection of this environment: the same on every call. 80 % of the queries are train, 20 % test.
 
     Docstrings with the same first sentence are positives of one query.
@@ -86,16 +68,8 @@ def load_demo(
         if (_hash(f"split of {query_id}") % 5 == 0) == (split == "test"):
             queries.setdefault(query_id, entry.summary)
             judgements[query_id, entry.name] = 1
-    return Collection.from_judgements(
-        name="demo",
-        split=split,
-        documents=Texts.from_lists((entry.name for entry in chosen), (entry.rest for entry in chosen)),
-        queries=Texts.from_lists(queries, queries.values()),
-        judgements=judgements,
-        relevant_from=relevant_from,
-        limit=limit,
-        spec=spec,
-    )
+    documents = Texts.from_lists((entry.name for entry in chosen), (entry.rest for entry in chosen))
+    return Contents("demo", split, documents, Texts.from_lists(queries, queries.values()), judgements)
 
 
 def docstrings(files: Iterable[tuple[str, Path]], progress: Progress = SILENT) -> list[Docstring]:
@@ -203,11 +177,7 @@ def _cut(text: str) -> str:
     """At most the longest document, ended between two words."""
     if len(text) <= _LONGEST_DOCUMENT:
         return text
-    return (
-        text[: text.rindex(" ", 0, _LONGEST_DOCUMENT)].rstrip()
-        if " " in text[:_LONGEST_DOCUMENT]
-        else text[:_LONGEST_DOCUMENT]
-    )
+    return text[:_LONGEST_DOCUMENT].rsplit(" ", 1)[0].rstrip()
 
 
 def _hash(text: str) -> int:

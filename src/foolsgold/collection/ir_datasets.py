@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
+from functools import reduce
+from itertools import islice
 from typing import Any
 
-import pyarrow as pa
-
-from foolsgold.collection.collection import Collection
+from foolsgold.collection.collection import Contents
 from foolsgold.collection.corpus import empty_note, non_empty_rows
-from foolsgold.collection.texts import Texts, strings
+from foolsgold.collection.texts import Texts
 from foolsgold.errors import CollectionError, MissingExtra
 from foolsgold.progress import SILENT, Progress
 
 _BATCH = 16_384
 
 
-def load_ir_datasets(
-    name: str,
-    *,
-    split: str | None = None,
-    relevant_from: int = 1,
-    limit: int | None = None,
-    spec: Mapping[str, Any] | None = None,
-    progress: Progress = SILENT,
-) -> Collection:
+def read_ir_datasets(name: str, split: str | None = None, progress: Progress = SILENT) -> Contents:
     """One dataset of ir_datasets, such as `beir/scifact/train`; with `split`, the dataset `name/split`.
 
     Raises:
@@ -61,36 +53,15 @@ def load_ir_datasets(
         notes.append(
             f"judgements that name a query or a document that is not there: {len(judgements) - len(known):,}, left out"
         )
-    return Collection.from_judgements(
-        name=name,
-        split=split or name.rsplit("/", 1)[-1],
-        documents=documents,
-        queries=queries,
-        judgements=known,
-        relevant_from=relevant_from,
-        limit=limit,
-        spec=spec,
-        notes=notes,
-    )
+    return Contents(name, split or name.rsplit("/", 1)[-1], documents, queries, known, notes)
 
 
-def _texts(records: Iterable[Any], id_field: str, total: int, progress: Progress) -> Texts:
+def _texts(records: Iterator[Any], id_field: str, total: int, progress: Progress) -> Texts:
     """Documents or queries as Texts; each record's `default_text()` is what ir_datasets says stands for it."""
-    ids: list[pa.Array] = []
-    texts: list[pa.Array] = []
-    batch: list[tuple[str, str]] = []
-
-    def flush() -> None:
-        ids.append(strings([own_id for own_id, _ in batch]))
-        texts.append(strings([text for _, text in batch]))
-        batch.clear()
-
+    parts: list[Texts] = []
     with progress.stage(f"read {id_field.removesuffix('_id')} texts", total) as advance:
-        for record in records:
-            batch.append((getattr(record, id_field), record.default_text().strip()))
-            if len(batch) == _BATCH:
-                advance(len(batch))
-                flush()
-        advance(len(batch))
-        flush()
-    return Texts(pa.chunked_array(ids, pa.large_string()), pa.chunked_array(texts, pa.large_string()))
+        while batch := list(islice(records, _BATCH)):
+            ids = [getattr(record, id_field) for record in batch]
+            parts.append(Texts.from_lists(ids, [record.default_text().strip() for record in batch]))
+            advance(len(batch))
+    return reduce(Texts.followed_by, parts, Texts.from_lists([], []))

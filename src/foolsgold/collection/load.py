@@ -1,4 +1,4 @@
-"""`load_collection`: one entrance to every reader."""
+"""`load_collection`: reads a collection of any kind."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from foolsgold.collection.beir import is_beir_folder, load_beir
+from foolsgold.collection.beir import is_beir_folder, read_beir
 from foolsgold.collection.collection import Collection
-from foolsgold.collection.demo import DOCUMENTS, load_demo
-from foolsgold.collection.hub import rows_of_folder, rows_of_hub, rows_of_loaded, the_only_split
-from foolsgold.collection.ir_datasets import load_ir_datasets
-from foolsgold.collection.pairs import pairs_from_rows
-from foolsgold.collection.rows import PAIR_FORMATS, Rows, is_dataset, is_dataset_dict, rows_of_file, suffix_of
+from foolsgold.collection.demo import DOCUMENTS, read_demo
+from foolsgold.collection.ir_datasets import read_ir_datasets
+from foolsgold.collection.pairs import read_pairs
+from foolsgold.collection.rows import PAIR_FORMATS, is_dataset, is_dataset_dict, suffix_of
 from foolsgold.errors import CollectionError, nearest
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import CollectionSpec, PairsSpec
@@ -54,7 +53,7 @@ def load_collection(
         progress: what long readings report to.
 
     Raises:
-        CollectionError: an unknown form, or a collection that cannot be used as it is; the message says what and where.
+        CollectionError: an unknown kind, or a collection that cannot be used as it is; the message says what and where.
         MissingExtra: ir_datasets is asked for and not installed.
     """
     options = {"split": split, "relevant_from": relevant_from, "limit": limit}
@@ -66,11 +65,9 @@ def load_collection(
             )
         return spec
     if is_dataset(spec) or is_dataset_dict(spec):
-        rows, split = rows_of_loaded(spec, "dataset", split, progress)
-        return pairs_from_rows(
-            rows, anchor=anchor, positive=positive, corpus=corpus, name="dataset", split=split,
-            relevant_from=1 if relevant_from is None else relevant_from, limit=limit, progress=progress,
-        )  # fmt: skip
+        contents = read_pairs(spec, split, anchor=anchor, positive=positive, corpus=corpus, progress=progress)
+        relevant_from = 1 if relevant_from is None else relevant_from
+        return Collection.from_judgements(**contents._asdict(), relevant_from=relevant_from, limit=limit)
     chosen = _with_options(_parsed(spec), options, anchor, positive, corpus)
     return part_of(_load(chosen, corpus, progress), chosen)
 
@@ -140,28 +137,26 @@ def _with_options(
 
 
 def _load(spec: CollectionSpec, corpus: Any, progress: Progress) -> Collection:
-    common: dict[str, Any] = {
-        "relevant_from": spec.relevant_from,
-        "limit": spec.limit,
-        "spec": _from_anywhere(spec),
-        "progress": progress,
-    }
+    again: dict[str, Any] | None = _from_anywhere(spec)
     if spec.beir is not None:
-        return load_beir(Path(spec.beir).expanduser(), split=spec.split, **common)
-    if spec.ir_datasets is not None:
-        return load_ir_datasets(spec.ir_datasets, split=spec.split, **common)
-    if spec.demo:
-        n_documents = DOCUMENTS if spec.demo is True else spec.demo
-        return load_demo(split=spec.split, n_documents=n_documents, **common)
-    pairs = PairsSpec(path=f"hf:{spec.hf}") if spec.hf else spec.pairs
-    assert pairs is not None  # a CollectionSpec names exactly one form
-    if corpus is not None and not isinstance(corpus, (str, Path)):
-        common["spec"] = None  # it cannot be loaded again from a recipe
-    rows, split, name = _rows_of_pairs(pairs.path, spec.split, progress)
-    return pairs_from_rows(
-        rows, anchor=pairs.anchor, positive=pairs.positive, corpus=pairs.corpus if corpus is None else corpus,
-        name=name, split=split, **common,
-    )  # fmt: skip
+        contents = read_beir(Path(spec.beir).expanduser(), spec.split, progress)
+    elif spec.ir_datasets is not None:
+        contents = read_ir_datasets(spec.ir_datasets, spec.split, progress)
+    elif spec.demo:
+        contents = read_demo(spec.split, DOCUMENTS if spec.demo is True else spec.demo, progress)
+    else:
+        pairs = PairsSpec(path=f"hf:{spec.hf}") if spec.hf else spec.pairs
+        assert pairs is not None  # a CollectionSpec names exactly one kind
+        if corpus is None:
+            corpus = pairs.corpus
+        elif not isinstance(corpus, (str, Path)):
+            again = None  # a corpus in memory cannot be loaded again from a recipe
+        contents = read_pairs(
+            pairs.path, spec.split, anchor=pairs.anchor, positive=pairs.positive, corpus=corpus, progress=progress
+        )
+    return Collection.from_judgements(
+        **contents._asdict(), relevant_from=spec.relevant_from, limit=spec.limit, spec=again
+    )
 
 
 def _from_anywhere(spec: CollectionSpec) -> dict[str, Any]:
@@ -171,15 +166,3 @@ def _from_anywhere(spec: CollectionSpec) -> dict[str, Any]:
         if name in section and Path(section[name]).exists():
             section[name] = str(Path(section[name]).resolve())
     return saved
-
-
-def _rows_of_pairs(path: str, split: str | None, progress: Progress) -> tuple[Rows, str, str]:
-    """The rows at a path (or hf:NAME), the split they are, and the collection's name."""
-    if path.startswith("hf:"):
-        name = path.removeprefix("hf:")
-        return rows_of_hub(name, split or "train", progress), split or "train", name
-    place = Path(path).expanduser()
-    if place.is_dir():
-        rows, split = rows_of_folder(place, split, progress)
-        return rows, split, place.resolve().name
-    return rows_of_file(place, progress), the_only_split(path, split), place.name.split(".")[0]

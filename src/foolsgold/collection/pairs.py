@@ -1,7 +1,7 @@
 """Reads (query, positive) pairs: a Dataset, or a file of rows, with an optional corpus of more documents.
 
 Positives are repeated rows or a list; documents are the distinct positives (and, after FlagEmbedding's and Tevatron's
-forms, the listed negatives), and the corpus before them where one is given.
+formats, the listed negatives), and the corpus before them where one is given.
 """
 
 from __future__ import annotations
@@ -11,39 +11,44 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from foolsgold.collection.cells import BadCell, documents_of, id_of, shown, text_of
-from foolsgold.collection.collection import Collection
-from foolsgold.collection.columns import Columns, choose_columns, choose_corpus_layout
+from foolsgold.collection.collection import Contents
+from foolsgold.collection.columns import (
+    BadCell,
+    Columns,
+    choose_columns,
+    choose_corpus_layout,
+    documents_of,
+    id_of,
+    shown,
+    text_of,
+)
 from foolsgold.collection.corpus import empty_note, read_texts, texts_of_rows
 from foolsgold.collection.distinct import Entry, distinct, joined, made_ids
 from foolsgold.collection.lines import type_word
-from foolsgold.collection.rows import Rows, is_dataset, rows_of_dataset, rows_of_file
+from foolsgold.collection.rows import Rows, is_dataset, rows_of, rows_of_dataset, rows_of_file
 from foolsgold.collection.texts import Texts
 from foolsgold.errors import CollectionError
 from foolsgold.progress import SILENT, Progress
 
 
-def pairs_from_rows(
-    rows: Rows,
+def read_pairs(
+    table: Any,
+    split: str | None = None,
     *,
     anchor: str | None = None,
     positive: str | None = None,
     corpus: Any = None,
-    name: str,
-    split: str = "train",
-    relevant_from: int = 1,
-    limit: int | None = None,
-    spec: Mapping[str, Any] | None = None,
     progress: Progress = SILENT,
-) -> Collection:
-    """A collection of pairs.
+) -> Contents:
+    """The pairs of a table, given as `rows_of` takes it.
 
     corpus: more documents, as a path, a Dataset, or a list of strings. A positive that the corpus has, by its id if
     both sides have ids and else by its exact text, is the corpus's document.
 
     Raises:
-        CollectionError: columns that cannot be told, cells that are not texts, no row with both texts.
+        CollectionError: columns that could be several things, cells that are not texts, no row with both texts.
     """
+    rows, split, name = rows_of(table, split, progress)
     columns = choose_columns(rows.name, rows.columns, anchor, positive)
     pairs = _read(rows, columns)
     notes = [columns.note(rows.columns)]
@@ -69,17 +74,8 @@ def pairs_from_rows(
     for query, document, grade in pairs.judged:
         pair = query_ids[queries.row_of[query]], doc_ids[documents.row_of[document]]
         judgements[pair] = max(grade, judgements.get(pair, grade))
-    return Collection.from_judgements(
-        name=name,
-        split=split,
-        documents=doc_texts,
-        queries=query_texts,
-        judgements=judgements,
-        relevant_from=relevant_from,
-        limit=limit,
-        spec=spec,
-        notes=[*notes, *query_notes, *doc_notes, *corpus_notes],
-    )
+    notes += [*query_notes, *doc_notes, *corpus_notes]
+    return Contents(name, split, doc_texts, query_texts, judgements, notes)
 
 
 @dataclass

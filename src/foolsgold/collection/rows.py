@@ -1,4 +1,4 @@
-"""Rows with named columns, from any file that holds such: jsonl, json, csv, tsv, parquet, txt, a saved Dataset."""
+"""Rows with named columns: of a file (jsonl, json, csv, tsv, parquet, txt), of the hub, or of a Dataset."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ PAIR_FORMATS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 
 Read = Callable[[Sequence[str], Problems], Iterator[tuple[int, dict[str, Any]]]]
 
+_WITHOUT_THE_HUB = "what works without the hub: beir:FOLDER, pairs:FILE, demo"
 _PEEKED = 100  # JSON records whose keys make the columns
 _BATCH = 10_000
 
@@ -49,6 +50,25 @@ def suffix_of(path: Path) -> str:
     if suffixes[-1:] == [".gz"]:
         suffixes.pop()
     return suffixes[-1] if suffixes else ""
+
+
+def rows_of(table: Any, split: str | None = None, progress: Progress = SILENT) -> tuple[Rows, str, str]:
+    """The rows of one split of a table, that split, and the table's name.
+
+    table: `hf:NAME`, the path of a file or of a folder that `save_to_disk` wrote, a `Dataset` or a `DatasetDict`.
+
+    Raises:
+        CollectionError: it is not there, or cannot be read; no such split.
+    """
+    if is_dataset(table) or is_dataset_dict(table):
+        return *_rows_of_loaded(table, "dataset", split, progress), "dataset"
+    if str(table).startswith("hf:"):
+        name = str(table).removeprefix("hf:")
+        return _rows_of_hub(name, split or "train", progress), split or "train", name
+    path = Path(table).expanduser()
+    if path.is_dir():
+        return *_rows_of_folder(path, split, progress), path.resolve().name
+    return rows_of_file(path, progress), _the_only_split(str(table), split), path.name.split(".")[0]
 
 
 def rows_of_file(path: Path, progress: Progress = SILENT) -> Rows:
@@ -83,13 +103,13 @@ def rows_of_file(path: Path, progress: Progress = SILENT) -> Rows:
 
 
 def is_dataset(value: Any) -> bool:
-    """Whether it is a `datasets.Dataset`, told without importing that library: who has one has imported it."""
+    """Whether it is a `datasets.Dataset`. Whoever has one has imported that library, so it is not imported here."""
     module = sys.modules.get("datasets")
     return module is not None and isinstance(value, module.Dataset)
 
 
 def is_dataset_dict(value: Any) -> bool:
-    """Whether it is a `datasets.DatasetDict`, which holds a Dataset for each split."""
+    """Whether it is a `datasets.DatasetDict`, which has a Dataset for each split."""
     module = sys.modules.get("datasets")
     return module is not None and isinstance(value, module.DatasetDict)
 
@@ -104,11 +124,74 @@ def rows_of_dataset(dataset: Any, name: str, progress: Progress = SILENT) -> Row
     return Rows(name, tuple(dataset.column_names), "row", read)
 
 
+def _rows_of_hub(name: str, split: str, progress: Progress = SILENT) -> Rows:
+    """The rows of one split of a dataset on the hub. name: NAME, or NAME:CONFIG for one of several configurations.
+
+    Raises:
+        CollectionError: no such dataset, configuration or split, or no connection.
+    """
+    import datasets
+
+    path, _, config = name.partition(":")
+    try:
+        dataset = datasets.load_dataset(path, config or None, split=split)
+    except Exception as problem:  # whatever the hub, the network or the dataset's own files can raise
+        reason = " ".join(str(problem).split())[:300]
+        raise CollectionError(
+            f"hf:{name}, split {split!r}: cannot be loaded ({type(problem).__name__}: {reason}). Check the name, the "
+            f"configuration (hf:NAME:CONFIG), the split and the connection; {_WITHOUT_THE_HUB}"
+        ) from problem
+    return rows_of_dataset(dataset, f"hf:{name}", progress)
+
+
+def _rows_of_folder(folder: Path, split: str | None, progress: Progress = SILENT) -> tuple[Rows, str]:
+    """The rows of a folder that `Dataset.save_to_disk` or `DatasetDict.save_to_disk` wrote, and the split they are.
+
+    Raises:
+        CollectionError: no such folder, no such split.
+    """
+    import datasets
+
+    try:
+        loaded = datasets.load_from_disk(str(folder))
+    except (ValueError, OSError) as problem:
+        reason = " ".join(str(problem).split())[:200]
+        raise CollectionError(
+            f"{folder}: a folder, but not one that Dataset.save_to_disk wrote ({reason}). "
+            "For a BEIR folder say beir:FOLDER; for a file of pairs name the file"
+        ) from None
+    return _rows_of_loaded(loaded, str(folder), split, progress)
+
+
+def _rows_of_loaded(loaded: Any, name: str, split: str | None, progress: Progress = SILENT) -> tuple[Rows, str]:
+    """The rows of a `Dataset`, or of one split of a `DatasetDict`, and the split they are."""
+    if not is_dataset_dict(loaded):
+        return rows_of_dataset(loaded, name, progress), _the_only_split(name, split)
+    chosen = split or "train"
+    if chosen not in loaded:
+        raise CollectionError(f"{name}: no split {chosen!r}; it has {', '.join(loaded)}. Name one with split")
+    return rows_of_dataset(loaded[chosen], name, progress), chosen
+
+
+def _the_only_split(name: str, split: str | None) -> str:
+    """`train`, the one split of what has no splits.
+
+    Raises:
+        CollectionError: another was asked for.
+    """
+    if split not in (None, "train"):
+        raise CollectionError(
+            f"{name}: it has no splits, so split {split!r} cannot be chosen; name what holds only those rows"
+        )
+    return "train"
+
+
 def _json_lines(path: Path, progress: Progress) -> Rows:
-    first = islice(json_lines(path, Problems(path)), _PEEKED)
-    columns = dict.fromkeys(key for _, record in first for key in record)
+    bad = Problems(path)
+    columns = dict.fromkeys(key for _, record in islice(json_lines(path, bad), _PEEKED) for key in record)
     if not columns:
-        _tell_why_there_is_nothing(path)
+        bad.check()
+        raise CollectionError(f"{path}: empty; it must have one JSON object a line")
 
     def read(_: Sequence[str], problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
         return json_lines(path, problems, progress)
@@ -201,11 +284,3 @@ def _numbered(tables: Any, stage: str, total: int, progress: Progress) -> Iterat
                 number += 1
                 yield number, record
             advance(table.num_rows)
-
-
-def _tell_why_there_is_nothing(path: Path) -> None:
-    problems = Problems(path)
-    for _ in json_lines(path, problems):
-        pass
-    problems.check()
-    raise CollectionError(f"{path}: empty; it must have one JSON object a line")

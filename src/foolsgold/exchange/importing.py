@@ -18,8 +18,7 @@ import numpy as np
 
 from foolsgold.collection import load_collection
 from foolsgold.collection.columns import CHOSEN
-from foolsgold.collection.hub import rows_of_folder, rows_of_hub, rows_of_loaded
-from foolsgold.collection.rows import Rows, is_dataset, is_dataset_dict, rows_of_file
+from foolsgold.collection.rows import rows_of
 from foolsgold.errors import RecipeError, TeacherError
 from foolsgold.exchange.detect import detect
 from foolsgold.exchange.folder import RUN, write_collection
@@ -84,10 +83,10 @@ def read_file(
     Raises:
         CollectionError: it cannot be read, or has no form that is known.
     """
-    name, rows = _rows_of(file, split, progress)
+    rows, _, name = rows_of(file, split, progress)
     form = detect(rows, anchor, positive)
     log.info("%s: %s", rows.name, form.sentence)
-    return name, read_listed(rows, form)
+    return name.replace("/", "-").replace(":", "-"), read_listed(rows, form)
 
 
 def mine_listed(
@@ -132,19 +131,6 @@ def _recipe(listed: Listed, run: Path, recipe: Recipe) -> Recipe:
     if most != listed.asked:  # nobody asked for as many as the longest list has
         values["audit.min_fill"] = None
     return recipe.with_values(values)
-
-
-def _rows_of(file: Any, split: str | None, progress: Progress) -> tuple[str, Rows]:
-    if is_dataset(file) or is_dataset_dict(file):
-        return "dataset", rows_of_loaded(file, "dataset", split, progress)[0]
-    text = str(file)
-    if text.startswith("hf:"):
-        name = text.removeprefix("hf:")
-        return name.replace("/", "-").replace(":", "-"), rows_of_hub(name, split or "train", progress)
-    path = Path(text).expanduser()
-    if path.is_dir():
-        return path.resolve().name, rows_of_folder(path, split, progress)[0]
-    return path.name.split(".")[0], rows_of_file(path, progress)
 
 
 class FileScores:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from foolsgold.collection import Texts
-from foolsgold.collection.cells import BadCell
+from foolsgold.collection.columns import BadCell
 from foolsgold.collection.distinct import Entry, distinct
 from foolsgold.collection.rows import Rows
 from foolsgold.errors import CollectionError

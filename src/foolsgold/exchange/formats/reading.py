@@ -9,8 +9,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
-from foolsgold.collection.cells import BadCell, documents_of, id_of, shown, text_of
-from foolsgold.collection.columns import NEGATIVE, Columns, choose_columns
+from foolsgold.collection.columns import NEGATIVE, BadCell, Columns, choose_columns, documents_of, id_of, shown, text_of
 from foolsgold.collection.distinct import Entry
 from foolsgold.collection.rows import Rows
 from foolsgold.errors import CollectionError

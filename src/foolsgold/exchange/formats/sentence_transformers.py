@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from foolsgold.collection.cells import BadCell, documents_of, id_of, shown, text_of
+from foolsgold.collection.columns import BadCell, documents_of, id_of, shown, text_of
 from foolsgold.collection.distinct import Entry
 from foolsgold.errors import MinedSetError
 from foolsgold.exchange.formats.reading import Document, Example, Form, Reader, Table, also, listed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from foolsgold.collection.cells import BadCell, shown, text_of
+from foolsgold.collection.columns import BadCell, shown, text_of
 from foolsgold.collection.distinct import Entry
 from foolsgold.exchange.formats.reading import Document, Example, Form, Reader, Table, not_read
 from foolsgold.exchange.formats.writing import Exported, Options, Writer, json_lines
