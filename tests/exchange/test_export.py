@@ -183,7 +183,7 @@ def test_queries_without_negatives_are_left_out_and_weights_lost_are_told(mine: 
     assert done.rows == 1
     assert done.notes == (
         "rows with no negative: 1 of 2, left out",
-        "negatives with a weight below 1: 1, written as any other; this form has no weights",
+        "negatives with a weight below 1: 1, written as any other; this format has no weights",
     )
     negatives = lines(fg.export(mined, "jsonl", tmp_path / "j.jsonl").path)[0]["negatives"]
     assert [negative.get("weight") for negative in negatives] == [None, pytest.approx(2 / 7, abs=1e-3)]
@@ -197,7 +197,7 @@ def test_negatives_are_at_most_so_many(mine: Mine, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"to": "flagembeding"}, "unknown form 'flagembeding'; one of sentence-transformers"),
+        ({"to": "flagembeding"}, "unknown format 'flagembeding'; one of sentence-transformers"),
         ({"to": "tevatron", "prompt": "x"}, "tevatron has no prompt; flagembedding, swift, swift-reranker have"),
         ({"to": "swift", "scores": True}, "swift has no scores"),
         ({"to": "flagembedding", "negatives": 0}, "at least 1"),

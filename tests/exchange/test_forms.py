@@ -109,8 +109,8 @@ def said(listed: Listed) -> list[tuple[str, list[str], list[str]]]:
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_is_told_from_its_columns_and_says_the_same(tmp_path: Path, form: str) -> None:
     listed = read(jsonl(tmp_path / "their.jsonl", FORMS[form]))
-    assert listed.form.name == form
-    assert listed.form.sentence.startswith(f"{form}: ")
+    assert listed.format.name == form
+    assert listed.format.sentence.startswith(f"{form}: ")
     assert said(listed) == SAID
     assert (listed.repeated, listed.asked, listed.notes) == (0, 2, ())
 

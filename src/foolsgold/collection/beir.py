@@ -73,7 +73,7 @@ def read_qrels(path: Path) -> tuple[list[Judgement], list[str]]:
     the first line may be a header.
 
     Raises:
-        CollectionError: with every line that has another form or a grade that is not an integer; an empty file.
+        CollectionError: with every line that is not a judgement, or has a grade that is not an integer; an empty file.
     """
     problems = Problems(path)
     judged: list[Judgement] = []

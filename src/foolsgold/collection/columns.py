@@ -6,7 +6,7 @@ A column is taken as the user names it, or by the usual names; between two that 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ CHOSEN = "columns"  # how the note begins that says which were used; all other n
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of one table of pairs; null where there is none. `negatives` only add documents to the corpus."""
+    """The columns of one table of pairs; None where there is none. `negatives` only add documents to the corpus."""
 
     anchor: str
     positive: str
@@ -48,6 +48,16 @@ class Columns:
         """All columns that are read."""
         named = (self.anchor, self.positive, self.query_id, self.doc_id, self.label, *self.negatives)
         return [column for column in named if column is not None]
+
+    def query_of(self, record: Mapping[str, Any]) -> Entry | None:
+        """The query of a row, None where it has no text."""
+        text = text_of(record.get(self.anchor), self.anchor)
+        query_id = None if self.query_id is None else id_of(record.get(self.query_id))
+        return None if text is None else Entry(text, query_id)
+
+    def doc_id_of(self, record: Mapping[str, Any]) -> str | None:
+        """The id that a row gives its positive."""
+        return None if self.doc_id is None else id_of(record.get(self.doc_id))
 
     def note(self, there: tuple[str, ...]) -> str:
         """What was chosen and what is not read, for the user to see."""

@@ -151,24 +151,15 @@ def _check_ids(ids: pa.ChunkedArray, rows: Rows, layout: Layout) -> None:
     if layout.id is None or pc.count_distinct(ids).as_py() == len(ids):
         return
     counts = pc.value_counts(pc.cast(ids, pa.large_string()))
-    twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-    _tell_duplicates(set(twice.to_pylist()), rows, layout)
-
-
-def _tell_duplicates(twice: set[str], rows: Rows, layout: Layout) -> None:
-    assert layout.id is not None
-    problems = rows.problems()
-    first: dict[str, int] = {}
+    twice = set(counts.field("values").filter(pc.greater(counts.field("counts"), 1)).to_pylist())
+    problems, first = rows.problems(), dict[str, int]()
     for number, record in rows.read(layout.columns, problems):
-        name = record.get(layout.id)
-        name = str(name)
-        if name not in twice:
-            continue
+        name = str(record.get(layout.id))
         if name in first:
             problems.add(number, f"{layout.id} {name!r} was {rows.unit} {first[name]}'s already; ids must differ")
-        first.setdefault(name, number)
+        elif name in twice:
+            first[name] = number
     problems.check()
-    raise CollectionError(f"{rows.name}: {len(twice):,} ids occur more than once")
 
 
 def non_empty_rows(texts: Texts) -> LongArray:

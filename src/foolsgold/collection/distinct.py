@@ -11,10 +11,11 @@ from foolsgold.errors import CollectionError
 
 
 class Entry(NamedTuple):
-    """One occurrence: a text, and the id that it was given, if any."""
+    """One occurrence of a text, with its own id if it has one, and in a file of negatives perhaps a score."""
 
     text: str
-    id: str | None
+    id: str | None = None
+    score: float | None = None
 
 
 @dataclass
@@ -32,10 +33,10 @@ def distinct(entries: list[Entry], column: str | None) -> tuple[Distinct, list[s
     If one id names two texts, the ids are not used, and a note names the first; `column` is where they came from.
     """
     text_of: dict[str, str] = {}
-    for text, own_id in entries:
+    for text, own_id, _ in entries:
         if own_id is not None and text_of.setdefault(own_id, text) != text:
             note = f"{own_id!r} in {column or 'the objects'!r} names two different texts; ids are made up instead"
-            return _distinct([Entry(text, None) for text, _ in entries]), [note]
+            return _distinct([entry._replace(id=None) for entry in entries]), [note]
     return _distinct(entries), []
 
 
@@ -97,7 +98,7 @@ def _distinct(entries: list[Entry]) -> Distinct:
     some = Distinct()
     by_id: dict[str, int] = {}
     by_text: dict[str, int] = {}
-    for text, own_id in entries:
+    for text, own_id, _ in entries:
         row = by_text.get(text) if own_id is None else by_id.get(own_id)
         if row is None:
             row = len(some.texts)

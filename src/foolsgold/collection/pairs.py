@@ -18,9 +18,7 @@ from foolsgold.collection.columns import (
     choose_columns,
     choose_corpus_layout,
     documents_of,
-    id_of,
     shown,
-    text_of,
 )
 from foolsgold.collection.corpus import empty_note, read_texts, texts_of_rows
 from foolsgold.collection.distinct import Entry, distinct, joined, made_ids
@@ -109,22 +107,20 @@ def _read(rows: Rows, columns: Columns) -> _Pairs:
 
 
 def _add(pairs: _Pairs, number: int, record: Mapping[str, Any], columns: Columns) -> None:
-    query = text_of(record.get(columns.anchor), columns.anchor)
+    query = columns.query_of(record)
     positives = list(documents_of(record.get(columns.positive), columns.positive))
     if query is None or not positives:
         pairs.skipped += 1
         pairs.first_skipped = pairs.first_skipped or number
         return
     grade = 1 if columns.label is None else _grade(record.get(columns.label), columns.label)
-    query_id = None if columns.query_id is None else id_of(record.get(columns.query_id))
-    doc_id = None if columns.doc_id is None else id_of(record.get(columns.doc_id))
-    one = not isinstance(record[columns.positive], list)
-    for text, own_id in positives:
+    doc_id = None if isinstance(record[columns.positive], list) else columns.doc_id_of(record)
+    for entry in positives:
         pairs.judged.append((len(pairs.queries), len(pairs.documents), grade))
-        pairs.documents.append(Entry(text, own_id or (doc_id if one else None)))
+        pairs.documents.append(entry._replace(id=entry.id or doc_id))
     for column in columns.negatives:
         pairs.documents += documents_of(record.get(column), column)
-    pairs.queries.append(Entry(query, query_id))
+    pairs.queries.append(query)
 
 
 def _grade(value: Any, column: str) -> int:

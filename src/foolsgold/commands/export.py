@@ -1,4 +1,4 @@
-"""`foolsgold export`: a mined set in the form that a trainer reads, on disk or on the Hugging Face hub."""
+"""`foolsgold export`: a mined set in the format that a trainer reads, on disk or on the Hugging Face hub."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def import_(
 ) -> None:
     """Make a mined set of negatives that somebody else mined; drop what is none.
 
-    The form is told from the columns: FlagEmbedding, sentence-transformers, Tevatron, RLHN, DPR, ms-swift.
+    The format is recognised by the columns: FlagEmbedding, sentence-transformers, Tevatron, RLHN, DPR, ms-swift.
 
     Examples: `foolsgold import their.jsonl --teacher org/cross-encoder` then
     `foolsgold export mined/ --to flagembedding --out clean.jsonl`

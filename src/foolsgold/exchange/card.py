@@ -55,10 +55,12 @@ def card(mined: MinedSet, to: str, written: Exported, licence: str | None) -> st
     )
 
 
+def without_place(value: Any) -> Any:
+    """A value; of an absolute path only the last part, since the rest is about the machine that mined."""
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+
+
 def _cell(value: Any) -> str:
     """A value in a cell of a Markdown table, on one line; absolute paths are cut to their last part."""
-    if isinstance(value, str) and Path(value).is_absolute():
-        value = Path(value).name
-    if isinstance(value, float):
-        value = f"{value:.3g}"
+    value = f"{value:.3g}" if isinstance(value, float) else without_place(value)
     return " ".join(str(value).replace("|", "\\|").replace("<", "&lt;").split())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from foolsgold.collection.rows import Rows
 from foolsgold.errors import CollectionError
 from foolsgold.exchange.formats import READERS
-from foolsgold.exchange.formats.reading import Form, Table, Unclear
+from foolsgold.exchange.formats.reading import Table, TableFormat, Unclear
 
 KNOWN = "\n".join(
     [
@@ -16,8 +16,8 @@ KNOWN = "\n".join(
 )
 
 
-def detect(rows: Rows, anchor: str | None = None, positive: str | None = None) -> Form:
-    """The form of a table.
+def detect(rows: Rows, anchor: str | None = None, positive: str | None = None) -> TableFormat:
+    """The format of a table.
 
     anchor, positive: the columns of queries and of positives, where their names are not the usual ones.
 
@@ -26,7 +26,7 @@ def detect(rows: Rows, anchor: str | None = None, positive: str | None = None) -
     """
     table = Table(rows, anchor, positive)
     try:
-        forms = (reader.read(table) for reader in READERS.values())
-        return next(form for form in forms if form is not None)
+        formats = (reader.read(table) for reader in READERS.values())
+        return next(format for format in formats if format is not None)
     except Unclear as unclear:
         raise CollectionError(f"{unclear}{KNOWN}") from None

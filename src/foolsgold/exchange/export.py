@@ -43,12 +43,12 @@ def export(
         scores, negatives, shape, weights, prompt: see `Options`.
 
     Raises:
-        MinedSetError: an unknown form; an option that it does not have; scores of a set without a teacher; no row.
+        MinedSetError: an unknown format; an option that it does not have; scores of a set without a teacher; no row.
     """
     mined = mined if isinstance(mined, MinedSet) else MinedSet(mined)
     options = Options(scores, negatives, shape, weights, prompt)
     if to not in WRITERS:
-        raise MinedSetError(f"unknown form {to!r}; one of {', '.join(WRITERS)}")
+        raise MinedSetError(f"unknown format {to!r}; one of {', '.join(WRITERS)}")
     writer = WRITERS[to]
     _check(mined, to, writer, options)
     target = Path(out)

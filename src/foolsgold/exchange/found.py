@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from foolsgold.auditing import Audit, audit, write_report
 from foolsgold.auditing.metrics import Verdict
 from foolsgold.collection import Collection
-from foolsgold.exchange.as_given import AsGiven
 from foolsgold.exchange.held_out import HeldOut, overlap_with
-from foolsgold.exchange.importing import mine_listed, read_file
+from foolsgold.exchange.importing import SOURCE, mine_listed, read_file
 from foolsgold.exchange.listed import Listed
 from foolsgold.files import cache_folder
+from foolsgold.mined.folder import MinedFolder
 from foolsgold.mined.mined_set import MinedSet
 from foolsgold.progress import SILENT, Progress
 from foolsgold.recipe import Recipe
-from foolsgold.records import Scale
+from foolsgold.records import Scale, negatives_schema, queries_schema
 
 # Why a listed document is not a negative, worst first: what `exclude` says of it, and what that does to a model.
 _EXCLUDED = {
@@ -51,7 +55,7 @@ class ListedKind:
 class FileAudit:
     """What is wrong with a file of mined negatives.
 
-    detected: whose form it has, and which column is what; per_query: the smallest, the most frequent and the largest
+    detected: whose format it has, and which column is what; per_query: the smallest, the most frequent and the largest
     number of negatives of a query; repeated: negatives that are listed again for the same query and positives;
     findings: every listed negative once, by what it is; measures: of all that is listed, with gates, as any set's;
     held_out: what it shares with the collection to be evaluated on, None where none was named.
@@ -128,13 +132,13 @@ def audit_file(
             listed, name, collections=store / "imports", out=Path(folder), teacher=teacher, scores=scores,
             progress=progress, cache=cache, recipe=recipe, sections=sections,
         )  # fmt: skip
-        given = AsGiven(mined, listed.asked)
+        given = _AsGiven(mined, listed.asked)
         measures = audit(given)
         if report is not None:
             write_report(given, measures, Path(report))
         return FileAudit(
             path=str(file) if isinstance(file, str | Path) else name,
-            detected=listed.form.sentence,
+            detected=listed.format.sentence,
             rows=listed.rows,
             queries=len(listed.queries),
             positives=len(listed.positives),
@@ -146,6 +150,36 @@ def audit_file(
             measures=measures,
             notes=listed.notes,
         )
+
+
+class _AsGiven:
+    """An imported set as its file has it: as if all its candidates had been selected."""
+
+    def __init__(self, mined: MinedFolder, asked: int) -> None:
+        """asked: how many negatives per query the file was probably meant to have (`Listed.asked`)."""
+        self.path, self.manifest, self.version = mined.path, mined.manifest, mined.version
+        self.limits, self.positives, self.collection = mined.limits, mined.positives, mined.collection
+        self.ledger_batches = mined.ledger_batches
+        self._mined, self._asked = mined, asked
+
+    @cached_property
+    def negatives(self) -> pa.Table:
+        """Every candidate, `records.negatives_schema`."""
+        ledger, schema = self._mined.ledger(), negatives_schema([SOURCE])
+        columns = {name: ledger[name] for name in schema.names if name not in ("source", "weight")}
+        columns["source"] = pa.array([SOURCE] * len(ledger), pa.string())
+        columns["weight"] = pa.array(np.ones(len(ledger), dtype=np.float32))
+        return pa.table({name: columns[name] for name in schema.names}).cast(schema)
+
+    @cached_property
+    def queries(self) -> pa.Table:
+        """Counts of each query with all its candidates selected, `records.queries_schema`."""
+        table = self._mined.queries
+        listed = table["candidates"].to_numpy()
+        columns = {name: table[name] for name in table.column_names}
+        columns["selected"] = pa.array(listed)
+        columns["shortfall"] = pa.array(np.maximum(self._asked - listed, 0).astype(np.int32))
+        return pa.table(columns).cast(queries_schema())
 
 
 def _findings(mined: MinedSet, listed: Listed) -> Iterator[ListedKind]:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from foolsgold.errors import MinedSetError
-from foolsgold.exchange.card import card
+from foolsgold.exchange.card import card, without_place
 from foolsgold.exchange.export import export
 from foolsgold.exchange.formats import WRITERS
 from foolsgold.mined.mined_set import MinedSet
@@ -93,4 +93,4 @@ def _without_places(value: Any) -> Any:
         return {name: _without_places(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_without_places(inner) for inner in value]
-    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+    return without_place(value)

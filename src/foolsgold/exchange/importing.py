@@ -1,6 +1,6 @@
 """import_set: a file of negatives that somebody else mined -> MinedSet.
 
-    detect the form -> read -> a collection of the file's own texts and a run of its negatives -> mine from that run
+    detect the format -> read -> a collection of the file's own texts and a run of its negatives -> mine from that run
 
 So exclusion, teacher, zones, ledger, audit and report are those of any other set.
 """
@@ -56,7 +56,7 @@ def import_set(
 
     Args:
         file: json lines, json, parquet, csv, tsv (each may be .gz), a folder of `Dataset.save_to_disk`, `hf:NAME`, or a
-            `datasets.Dataset`. Its form is told from its columns (`exchange.detect`).
+            `datasets.Dataset`. Its format is recognised by its columns (`exchange.detect`).
         out: the folder that the set's own folder is made in.
         teacher: a model's name, its settings, or an object, as in `mine`; None for none.
         scores: the scale of the scores in the file, which then take the place of a teacher's.
@@ -78,15 +78,15 @@ def import_set(
 def read_file(
     file: Any, *, anchor: str | None, positive: str | None, split: str | None, progress: Progress
 ) -> tuple[str, Listed]:
-    """The name of a file and what it lists; its form is logged.
+    """The name of a file and what it lists; its format is logged.
 
     Raises:
-        CollectionError: it cannot be read, or has no form that is known.
+        CollectionError: it cannot be read, or has no known format.
     """
     rows, _, name = rows_of(file, split, progress)
-    form = detect(rows, anchor, positive)
-    log.info("%s: %s", rows.name, form.sentence)
-    return name.replace("/", "-").replace(":", "-"), read_listed(rows, form)
+    format = detect(rows, anchor, positive)
+    log.info("%s: %s", rows.name, format.sentence)
+    return name.replace("/", "-").replace(":", "-"), read_listed(rows, format)
 
 
 def mine_listed(
@@ -111,7 +111,7 @@ def mine_listed(
             sections = {"teacher": {"scale": scores}, **sections}
     folder = write_collection(listed, collections.resolve(), name)
     loaded = load_collection(f"beir:{folder}", split="train", progress=progress)
-    notes = (f"{CHOSEN}: {listed.form.sentence}", *listed.notes, *loaded.notes)
+    notes = (f"{CHOSEN}: {listed.format.sentence}", *listed.notes, *loaded.notes)
     if listed.repeated:
         notes += (f"negatives listed again for the same query and positives: {listed.repeated:,}, counted once",)
     chosen = _recipe(listed, folder / RUN, resolved(Recipe() if recipe is None else recipe, sections))
@@ -151,7 +151,7 @@ class FileScores:
         if without:
             total = len(listed.positives) + len(listed.negatives)
             raise TeacherError(
-                f"{without:,} of {total:,} pairs have no score in the file ({listed.form.sentence}); name a teacher "
+                f"{without:,} of {total:,} pairs have no score in the file ({listed.format.sentence}); name a teacher "
                 "that scores them, or leave the scores out"
             )
         digest = sha256(repr(sorted(self._scores.items())).encode("utf-8", "surrogatepass"))

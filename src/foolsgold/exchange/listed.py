@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from foolsgold.collection.columns import BadCell
 from foolsgold.collection.distinct import Entry, distinct
 from foolsgold.collection.rows import Rows
 from foolsgold.errors import CollectionError
-from foolsgold.exchange.formats.reading import Document, Example, Form
+from foolsgold.exchange.formats.reading import Example, TableFormat
 from foolsgold.records import IntArray, text_key
 
 
@@ -52,7 +52,7 @@ class Listed:
     notes: what was passed over, one sentence each.
     """
 
-    form: Form
+    format: TableFormat
     queries: Texts
     documents: Texts
     positives: Pairs
@@ -73,8 +73,8 @@ class Listed:
         return max(counts, key=lambda n: (counts[n], n))
 
 
-def read_listed(rows: Rows, form: Form) -> Listed:
-    """Read a table by its form.
+def read_listed(rows: Rows, format: TableFormat) -> Listed:
+    """Read a table of a known format.
 
     Ids are the file's own where it has them, and else a hash of the text, so that the same text has the same id in any
     file.
@@ -82,11 +82,11 @@ def read_listed(rows: Rows, form: Form) -> Listed:
     Raises:
         CollectionError: cells that are not what they must be, each with its row; no query with a positive; no negative.
     """
-    examples, skipped, notes = _examples(rows, form)
+    examples, skipped, notes = _examples(rows, format)
     query_entries = [example.query for example in examples]
     documents = [document for example in examples for document in (*example.positives, *example.negatives)]
     queries, query_notes = distinct(query_entries, "the queries' ids")
-    passages, doc_notes = distinct([document.entry for document in documents], "the documents' ids")
+    passages, doc_notes = distinct(documents, "the documents' ids")
     query_ids, more = _ids(queries.ids, queries.texts, "queries")
     doc_ids, still_more = _ids(passages.ids, passages.texts, "documents")
     notes += [*query_notes, *doc_notes, *more, *still_more]
@@ -100,17 +100,17 @@ def read_listed(rows: Rows, form: Form) -> Listed:
         own = passages.row_of[place : place + ahead]
         others = passages.row_of[place + ahead : place + ahead + behind]
         for row, document in zip(own, example.positives, strict=True):
-            _put(positives, query, row, document)
+            _keep(positives, (query, row), document.score)
         beside = frozenset(own)
         for row, document in zip(others, example.negatives, strict=True):
-            _put(negatives, query, row, document)
+            _keep(negatives, (query, row), document.score)
             seen.add((query, beside, row))
         listed += behind
         place += ahead + behind
     if skipped:
         notes.append(f"{rows.unit}s without a query or any document: {skipped:,}, left out")
     whole = Listed(
-        form=form,
+        format=format,
         queries=Texts.from_lists(query_ids, queries.texts),
         documents=Texts.from_lists(doc_ids, passages.texts),
         positives=_pairs(positives),
@@ -122,19 +122,19 @@ def read_listed(rows: Rows, form: Form) -> Listed:
     return _with_positives(whole, rows.name)
 
 
-def _examples(rows: Rows, form: Form) -> tuple[list[Example], int, list[str]]:
+def _examples(rows: Rows, format: TableFormat) -> tuple[list[Example], int, list[str]]:
     """Every row that has a query and a document, how many have not, and notes. Equal texts are held once."""
     held: dict[str, str] = {}
     examples: list[Example] = []
     skipped = empty = 0
     problems = rows.problems()
 
-    def hold(documents: Sequence[Document]) -> list[Document]:
-        return [Document(Entry(held.setdefault(d.entry.text, d.entry.text), d.entry.id), d.score) for d in documents]
+    def hold(entry: Entry) -> Entry:
+        return entry._replace(text=held.setdefault(entry.text, entry.text))
 
-    for number, record in rows.read(form.used, problems):
+    for number, record in rows.read(format.used, problems):
         try:
-            example = form.read(record)
+            example = format.read(record)
         except BadCell as bad:
             problems.add(number, str(bad))
             continue
@@ -142,8 +142,8 @@ def _examples(rows: Rows, form: Form) -> tuple[list[Example], int, list[str]]:
             skipped += 1
             continue
         empty += sum(map(_blanks, record.values()))
-        query = Entry(held.setdefault(example.query.text, example.query.text), example.query.id)
-        examples.append(Example(query, hold(example.positives), hold(example.negatives)))
+        sides = ([hold(entry) for entry in side] for side in (example.positives, example.negatives))
+        examples.append(Example(hold(example.query), *sides))
     problems.check()
     return examples, skipped, [f"empty texts: {empty:,}, passed over"] if empty else []
 
@@ -169,9 +169,10 @@ def _ids(own: Sequence[str | None], texts: Sequence[str], what: str) -> tuple[li
     ], notes
 
 
-def _put(pairs: dict[tuple[int, int], float | None], query: int, doc: int, document: Document) -> None:
-    if pairs.get((query, doc)) is None:
-        pairs[query, doc] = document.score
+def _keep(scores: dict[tuple[int, int], float | None], pair: tuple[int, int], score: float | None) -> None:
+    """The first score of a pair counts."""
+    if scores.get(pair) is None:
+        scores[pair] = score
 
 
 def _pairs(scores: dict[tuple[int, int], float | None]) -> Pairs:
@@ -187,20 +188,17 @@ def _with_positives(listed: Listed, name: str) -> Listed:
     """
     kept = np.unique(listed.positives.query).astype(np.int32)
     if not len(kept):
-        raise CollectionError(f"{name}: no query has a positive; was the right column taken? {listed.form.sentence}")
+        raise CollectionError(f"{name}: no query has a positive; was the right column taken? {listed.format.sentence}")
     notes = listed.notes
     if len(kept) < len(listed.queries):
         notes += (f"queries without a positive: {len(listed.queries) - len(kept):,}, left out",)
     negatives = listed.negatives.of(kept)
     if not len(negatives):
         raise CollectionError(f"{name}: no query with a positive has a negative; was the right column taken?")
-    return Listed(
-        form=listed.form,
+    return replace(
+        listed,
         queries=listed.queries.subset(kept),
-        documents=listed.documents,
         positives=listed.positives.of(kept),
         negatives=negatives,
-        rows=listed.rows,
-        repeated=listed.repeated,
         notes=notes,
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from foolsgold.collection import Collection
 from foolsgold.mined.formats import Examples
-from foolsgold.records import Column, FloatArray, IntArray, LongArray
+from foolsgold.records import Column, FloatArray, IntArray, LongArray, ranges
 
 _BLOCK = 2048  # rows whose texts are held at once
 
@@ -53,7 +53,7 @@ def _block(
     counts = examples.counts[starts]
     counts = counts if negatives is None else np.minimum(counts, negatives)
     chosen = np.concatenate([[0], np.cumsum(counts)])
-    place = np.repeat(examples.begin[starts] - chosen[:-1], counts) + np.arange(chosen[-1])
+    place = ranges(examples.begin[starts], counts)
     first, last = int(starts[0]), int(ends[-1])
     positives = _passages(collection, examples.positive[first:last], examples.positive_score.take(slice(first, last)))
     others = _passages(collection, examples.negative[place], examples.score.take(place), examples.weight[place])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from foolsgold.exchange.formats.reading import Form, Reader, Table, listed
+from foolsgold.exchange.formats.reading import Reader, Table, TableFormat, listed
 
 
-def _read(table: Table) -> Form | None:
+def _read(table: Table) -> TableFormat | None:
     return listed(table, "DPR") if any(column.endswith("_ctxs") for column in table.negatives) else None
 
 

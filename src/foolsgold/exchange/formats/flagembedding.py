@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from foolsgold.exchange.formats.reading import Form, Reader, Table, listed
+from foolsgold.exchange.formats.reading import Reader, Table, TableFormat, listed
 from foolsgold.exchange.formats.writing import Exported, Options, Writer, json_lines, scores_of, texts_of
 from foolsgold.exchange.rows import Row
 from foolsgold.mined.mined_set import MinedSet
 
 
-def _read(table: Table) -> Form | None:
+def _read(table: Table) -> TableFormat | None:
     if table.negatives and (table.columns.positive == "pos" or "neg" in table.negatives):
         return listed(table, "FlagEmbedding")
     return None

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from foolsgold.exchange.formats.reading import Form, Reader, Table, listed
+from foolsgold.exchange.formats.reading import Reader, Table, TableFormat, listed
 from foolsgold.exchange.formats.writing import Exported, Options, Writer, json_lines
 from foolsgold.exchange.rows import Passage, Row
 from foolsgold.mined.mined_set import MinedSet
 
 
-def _read(table: Table) -> Form | None:
+def _read(table: Table) -> TableFormat | None:
     return listed(table, "lists of positives and negatives") if table.has_lists else None
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
-from foolsgold.collection.columns import NEGATIVE, BadCell, Columns, choose_columns, documents_of, id_of, shown, text_of
+from foolsgold.collection.columns import NEGATIVE, BadCell, Columns, choose_columns, documents_of, shown
 from foolsgold.collection.distinct import Entry
 from foolsgold.collection.rows import Rows
 from foolsgold.errors import CollectionError
@@ -18,27 +18,20 @@ _LABELS = ("label", "labels")
 _PEEKED = 20  # rows looked at for the kind of a cell: the first ones may be empty
 
 
-class Document(NamedTuple):
-    """A document as a row lists it, with the score that it is given there, if any."""
-
-    entry: Entry
-    score: float | None = None
-
-
 @dataclass(frozen=True)
 class Example:
     """What one row says of one query. Empty documents are left out."""
 
     query: Entry
-    positives: list[Document] = field(default_factory=list)
-    negatives: list[Document] = field(default_factory=list)
+    positives: list[Entry] = field(default_factory=list)
+    negatives: list[Entry] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Form:
+class TableFormat:
     """How the rows of one table are read.
 
-    name: whose form it is; used: the columns that are read; sentence: what was detected, for the user to see;
+    name: whose format it is; used: the columns that are read; sentence: what was detected, for the user to see;
     read: one record as an Example, None where it has no query; raises BadCell.
     """
 
@@ -113,30 +106,28 @@ class Reader:
     """How the files of one trainer are recognised and read.
 
     columns: what their columns are called, and whose they are, for the user to see, one pair per layout.
-    read: the form of a table, None where it is not this format.
+    read: the format of a table, None where it is not this format.
     """
 
     columns: tuple[tuple[str, str], ...]
-    read: Callable[[Table], Form | None]
+    read: Callable[[Table], TableFormat | None]
 
 
-def listed(table: Table, name: str) -> Form:
+def listed(table: Table, name: str) -> TableFormat:
     """Rows that list a query's positives and its negatives."""
     columns, negatives, there = table.columns, table.negatives, table.there
     scores = tuple(c for c in ("pos_scores", "neg_scores", "scores") if c in there)
 
     def read(record: Mapping[str, Any]) -> Example | None:
-        query = text_of(record.get(columns.anchor), columns.anchor)
+        query = columns.query_of(record)
         if query is None:
             return None
-        query_id = None if columns.query_id is None else id_of(record.get(columns.query_id))
         beside_positives, beside_negatives = _scores_of_row(record, scores, columns.positive, negatives)
-        own_id = None if columns.doc_id is None else id_of(record.get(columns.doc_id))
         positives = list(_documents(record.get(columns.positive), columns.positive, beside_positives))
-        if own_id is not None and len(positives) == 1 and positives[0].entry.id is None:
-            positives = [Document(Entry(positives[0].entry.text, own_id), positives[0].score)]
+        if len(positives) == 1 and positives[0].id is None:
+            positives = [positives[0]._replace(id=columns.doc_id_of(record))]
         return Example(
-            Entry(query, query_id),
+            query,
             positives,
             [
                 document
@@ -147,7 +138,7 @@ def listed(table: Table, name: str) -> Form:
 
     names = ", ".join(map(repr, negatives)) if len(negatives) < 4 else f"{negatives[0]!r} to {negatives[-1]!r}"
     used = (columns.anchor, columns.positive, columns.query_id, columns.doc_id, *negatives, *scores)
-    return Form(
+    return TableFormat(
         name,
         tuple(column for column in used if column is not None),
         f"{name}: {columns.anchor!r} is the query, {columns.positive!r} the positives, {names} the negatives"
@@ -191,7 +182,7 @@ def _no_negatives(rows: Rows) -> str:
     return f"{rows.name}: no negatives in its columns ({there}); {why}. "
 
 
-def _documents(value: Any, column: str, scores: Any = None) -> Iterator[Document]:
+def _documents(value: Any, column: str, scores: Any = None) -> Iterator[Entry]:
     """The documents of a cell with their scores: those of a column beside it, or of the objects themselves."""
     items = value if isinstance(value, list) else [value]
     given = scores if isinstance(scores, list) else [scores] * len(items)
@@ -203,7 +194,7 @@ def _documents(value: Any, column: str, scores: Any = None) -> Iterator[Document
         if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
             raise BadCell(f"a score of {column!r} is {shown(score)}; it must be a number")
         for entry in documents_of(item, column):
-            yield Document(entry, score)
+            yield entry._replace(score=score)
 
 
 def _scores_of_row(

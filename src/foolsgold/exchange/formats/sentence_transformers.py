@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from foolsgold.collection.columns import BadCell, documents_of, id_of, shown, text_of
-from foolsgold.collection.distinct import Entry
+from foolsgold.collection.columns import BadCell, documents_of, shown
 from foolsgold.errors import MinedSetError
-from foolsgold.exchange.formats.reading import Document, Example, Form, Reader, Table, also, listed
+from foolsgold.exchange.formats.reading import Example, Reader, Table, TableFormat, also, listed
 from foolsgold.exchange.formats.writing import Exported, Options, Writer, check_new, scale, write_lines
 from foolsgold.files import written_whole
 from foolsgold.mined.formats import to_dataset
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
-def _read(table: Table) -> Form:
+def _read(table: Table) -> TableFormat:
     """Rows of any other file: a label says what is a negative, or columns do."""
     _ = table.columns
     if not table.negatives:
@@ -31,14 +30,14 @@ def _read(table: Table) -> Form:
     return listed(table, "sentence-transformers " + ("triplets" if many == 1 else f"tuples of {many} negatives"))
 
 
-def _labeled(table: Table, label: str) -> Form:
+def _labeled(table: Table, label: str) -> TableFormat:
     """Rows of a query, one or more documents, and a label of 1 or 0 for each."""
     columns, there = table.columns, table.there
     lists = any(isinstance(record.get(label), list) for record in table.first)
     name = f"sentence-transformers labeled {'lists' if lists else 'pairs'}"
 
     def read(record: Mapping[str, Any]) -> Example | None:
-        query = text_of(record.get(columns.anchor), columns.anchor)
+        query = columns.query_of(record)
         if query is None:
             return None
         cell, labels = record.get(columns.positive), record.get(label)
@@ -46,15 +45,15 @@ def _labeled(table: Table, label: str) -> Form:
         labels = labels if isinstance(labels, list) else [labels]
         if len(documents) != len(labels):
             raise BadCell(f"{len(documents)} documents in {columns.positive!r}, but {len(labels)} labels in {label!r}")
-        own_id = None if columns.doc_id is None or isinstance(cell, list) else id_of(record.get(columns.doc_id))
-        example = Example(Entry(query, None if columns.query_id is None else id_of(record.get(columns.query_id))))
+        own_id = None if isinstance(cell, list) else columns.doc_id_of(record)
+        example = Example(query)
         for item, value in zip(documents, labels, strict=True):
             side = example.positives if _is_positive(value, label) else example.negatives
-            side += [Document(Entry(entry.text, entry.id or own_id)) for entry in documents_of(item, columns.positive)]
+            side += [entry._replace(id=entry.id or own_id) for entry in documents_of(item, columns.positive)]
         return example
 
     used = (columns.anchor, columns.positive, columns.query_id, columns.doc_id, label)
-    return Form(
+    return TableFormat(
         name,
         tuple(column for column in used if column is not None),
         f"{name}: {columns.anchor!r} is the query, {columns.positive!r} its documents, {label!r} 1 for a positive "
@@ -79,7 +78,7 @@ def _write(mined: MinedSet, out: Path, options: Options) -> Exported:
     )  # fmt: skip
     table = dataset.data.table
     if out.suffix not in ("", ".parquet", ".jsonl"):
-        raise MinedSetError(f"{out}: unknown format {out.suffix}; name a .parquet or .jsonl file, or a folder")
+        raise MinedSetError(f"{out}: unknown formatat {out.suffix}; name a .parquet or .jsonl file, or a folder")
     if not out.suffix:
         check_new(out)
     with written_whole(out) as path:

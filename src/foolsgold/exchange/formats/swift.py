@@ -8,7 +8,7 @@ from typing import Any
 
 from foolsgold.collection.columns import BadCell, shown, text_of
 from foolsgold.collection.distinct import Entry
-from foolsgold.exchange.formats.reading import Document, Example, Form, Reader, Table, not_read
+from foolsgold.exchange.formats.reading import Example, Reader, Table, TableFormat, not_read
 from foolsgold.exchange.formats.writing import Exported, Options, Writer, json_lines
 from foolsgold.exchange.rows import Row
 from foolsgold.mined.mined_set import MinedSet
@@ -16,7 +16,7 @@ from foolsgold.mined.mined_set import MinedSet
 _COLUMNS = ("messages", "positive_messages", "negative_messages")
 
 
-def _read(table: Table) -> Form | None:
+def _read(table: Table) -> TableFormat | None:
     """ms-swift's rows: the query is the last user message, each document the last message of a list of its own."""
     if not set(_COLUMNS) <= set(table.there):
         return None
@@ -31,11 +31,11 @@ def _read(table: Table) -> Form | None:
             if not isinstance(conversations, list):
                 raise BadCell(f"{column!r} is {shown(conversations)}; it must be a list of lists of messages")
             texts = (_last_message(conversation, column) for conversation in conversations)
-            sides.append([Document(Entry(text, None)) for text in texts if text is not None])
-        return Example(Entry(query, None), *sides)
+            sides.append([Entry(text) for text in texts if text is not None])
+        return Example(Entry(query), *sides)
 
     unread = [column for column in table.there if column not in _COLUMNS]
-    return Form(
+    return TableFormat(
         "ms-swift",
         _COLUMNS,
         "ms-swift: the last message of 'messages' is the query, those of 'positive_messages' the positives, those of "

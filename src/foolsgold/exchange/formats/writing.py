@@ -66,7 +66,7 @@ def json_lines(
     one_positive: bool = False,
     weighed: bool = False,
 ) -> Exported:
-    """One line for each row that has a negative. weighed: whether the form can say what a negative weighs."""
+    """One line for each row that has a negative. weighed: whether the format can say what a negative weighs."""
     found = scaled_examples(mined)
     starts = np.ones(len(found.query), dtype=np.bool_) if one_positive else found.first
     notes = left_out((found.counts > 0)[starts], "no negative")
@@ -74,7 +74,7 @@ def json_lines(
     if not len(found.query):
         raise MinedSetError(f"{mined.path}: no query has a negative")
     if not weighed and (light := int((found.weight < 1.0).sum())):
-        notes += (f"negatives with a weight below 1: {light:,}, written as any other; this form has no weights",)
+        notes += (f"negatives with a weight below 1: {light:,}, written as any other; this format has no weights",)
     rows = rows_of(found, mined.collection, negatives=options.negatives, one_positive=one_positive)
     with written_whole(out) as path:
         write_lines(path, map(record, rows))
