@@ -163,7 +163,7 @@ def test_models_that_cannot_be_searched_with_are_refused(collection: Collection)
         evaluate(3, collection)
     with pytest.raises(RecipeError, match="max_lenght"):
         evaluate({"model": "org/model", "max_lenght": 3}, collection)
-    with pytest.raises(EvaluationError, match="no measure"):
+    with pytest.raises(EvaluationError, match="is not a measure"):
         evaluate(_random(), collection, measures="accuracie")
     with pytest.raises(CollectionError, match="split cannot be changed"):
         evaluate(_random(), collection, split="dev")
