@@ -65,15 +65,15 @@ def test_a_pair_judged_twice_has_its_highest_grade(beir: Write) -> None:
 def test_judgements_of_unknown_ids_are_counted_and_left_out(beir: Write) -> None:
     gold = load_collection(beir(train="q1 0 d1 1\nq1 0 d9 1\nq9 0 d1 1\nq8 0 d1 1"))
     assert gold.notes == (
-        "train.tsv: judgements that name a query that is not there: 2, left out (first: line 3, 'q9')",
-        "train.tsv: judgements that name a document that is not there: 1, left out (first: line 2, 'd9')",
+        "train.tsv: judgements that name an unknown query: 2, left out (first: line 3, 'q9')",
+        "train.tsv: judgements that name an unknown document: 1, left out (first: line 2, 'd9')",
     )
     assert gold.positives(0).tolist() == [0]
 
 
 def test_when_no_judgement_names_a_known_id_the_error_shows_both_sides(beir: Write) -> None:
     with pytest.raises(
-        CollectionError, match=r"no judgement names a document that is there \(line 1, '7'\).*'d1', 'd2'"
+        CollectionError, match=r"no judgement names a known document \(line 1, '7'\).*'d1', 'd2'"
     ):
         load_collection(beir(train="q1 0 7 1"))
 

@@ -110,7 +110,7 @@ def test_ir_datasets_collections_are_read(tmp_path: Path) -> None:
     assert gold.documents.take([0, 1]) == ["fool's gold", "gold"]
     assert gold.positives(0).tolist() == [0]
     assert gold.grade.tolist() == [2, 1]
-    assert gold.notes == ("judgements that name a query or a document that is not there: 1, left out",)
+    assert gold.notes == ("judgements that name an unknown query or document: 1, left out",)
     with pytest.raises(CollectionError, match="it has no queries, qrels; name one of its parts"):
         load_collection("ir_datasets:foolsgold-gold")
     with pytest.raises(CollectionError, match="no such dataset"):

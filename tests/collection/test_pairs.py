@@ -204,7 +204,7 @@ def test_broken_tables_are_named(file: Write) -> None:
         with pytest.raises(CollectionError, match=message):
             load_collection(f"pairs:{file('pairs.csv', content)}")
     for name, content, message in (
-        ("a.jsonl", "", "empty; it must have one JSON object a line"),
+        ("a.jsonl", "", "empty; it must have one JSON object per line"),
         ("a.json", "[1, 2]", "there is no JSON object"),
         ("a.json", "[{]", "not JSON"),
         ("a.parquet", "not parquet", "not a parquet file"),

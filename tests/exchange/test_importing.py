@@ -219,7 +219,7 @@ def test_import_then_audit_then_export(file: Path, tmp_path: Path) -> None:
     ("arguments", "error", "said"),
     [
         (["audit", "FILE", "--report"], MinedSetError, "name one with --report-to"),
-        (["audit", "FILE", "--scores", "percent"], RecipeError, "it is one of logit, probability, cosine"),
+        (["audit", "FILE", "--scores", "percent"], RecipeError, "use one of logit, probability, cosine"),
         (["audit", "missing.jsonl"], CollectionError, "no such file"),
         (["import", "FILE", "--anchor", "qurey"], CollectionError, "did you mean 'query'"),
         (["audit", "FOLDER", "--teacher", "m"], MinedSetError, "--teacher is for files"),

@@ -90,7 +90,7 @@ def read_qrels(path: Path) -> tuple[list[Judgement], list[str]]:
             problems.add(number, f"the grade {fields[-1]!r} is not an integer; write grades as 0, 1, 2, ...")
     problems.check()
     if not judged:
-        raise CollectionError(f"{path}: empty; it must have one judgement a line: query-id, corpus-id, score")
+        raise CollectionError(f"{path}: empty; it must have one judgement per line: query-id, corpus-id, score")
     grades: dict[tuple[str, str], set[int]] = {}
     for judgement in judged:
         grades.setdefault((judgement.query_id, judgement.doc_id), set()).add(judgement.grade)
@@ -145,8 +145,6 @@ def _known(judged: list[Judgement], what: str, texts: Texts, qrels: Path) -> tup
     first = f"line {unknown[0].line}, {id_of(unknown[0])!r}"
     if not there:
         like = ", ".join(map(repr, texts.take_ids(range(min(3, len(texts))))))
-        raise CollectionError(
-            f"{qrels}: no judgement names a {what} that is there ({first}); the {what} ids look like {like}"
-        )
-    note = f"{qrels.name}: judgements that name a {what} that is not there: {len(unknown):,}, left out (first: {first})"
+        raise CollectionError(f"{qrels}: no judgement names a known {what} ({first}); the {what} ids look like {like}")
+    note = f"{qrels.name}: judgements that name an unknown {what}: {len(unknown):,}, left out (first: {first})"
     return [judgement for judgement in judged if id_of(judgement) in there], [note]

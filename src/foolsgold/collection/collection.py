@@ -35,7 +35,7 @@ class Collection:
     grade: int32 (n_judgements). A judgement is a positive when its grade is at least `relevant_from`.
     spec: how to load this collection again (the recipe's `collection` section, with absolute paths), None when made in
     memory.
-    notes: what the reader chose or passed over, one sentence each, for the user to see.
+    notes: what the reader chose or left out, one sentence each, for the user to see.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Which column of a table of texts is which, and what its cells hold.
 
-A column is taken as the user names it, or by the usual names; between two that could both be meant there is no guess.
+A column is found by the name that the user gives, or by the usual names; where two could be meant, that is an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CORPUS_TEXTS = ("text", "contents", "content", "passage", "document", "body")
 CORPUS_IDS = ("_id", "id", "doc_id", "docid", "pid", "passage_id", "document_id", "corpus_id")
 NEGATIVE = re.compile(r"(hard_)?(neg|negatives?)(_passages?|_ctxs)?(_\d+)?")
 
-CHOSEN = "columns"  # how the note begins that says which were used; all other notes say that something was passed over
+CHOSEN = "columns"  # how the note about the columns used starts; all other notes say that something was left out
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def choose_columns(name: str, there: tuple[str, ...], anchor: str | None, positi
     """The columns of the table `name` that has the columns `there`; `anchor`, `positive`: as the user named them.
 
     Raises:
-        CollectionError: a named column is not there, or none, or several, have a usual name.
+        CollectionError: a named column does not exist; no column, or several, have a usual name.
     """
     doubled = sorted({column for column in there if there.count(column) > 1})
     if doubled:
@@ -110,7 +110,7 @@ def choose_corpus_layout(name: str, there: tuple[str, ...]) -> Layout:
 
 
 class BadCell(Exception):
-    """A cell that holds something else than it must; its reader knows the line."""
+    """A cell with a wrong value; the reader adds the line."""
 
 
 def text_of(value: Any, column: str) -> str | None:
@@ -127,7 +127,7 @@ def text_of(value: Any, column: str) -> str | None:
 
 
 def documents_of(value: Any, column: str) -> Iterator[Entry]:
-    """The documents of a cell: a text, a {text, id} object, or a list of either. Empty ones are passed over.
+    """The documents of a cell: a text, a {text, id} object, or a list of either. Empty ones are left out.
 
     Raises:
         BadCell: an object without a text, or a value that is no text.

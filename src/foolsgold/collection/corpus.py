@@ -37,7 +37,7 @@ _SCHEMA = pa.schema([("id", pa.large_string()), ("text", pa.large_string())])
 class Layout:
     """Which column holds what. The text is `title + " " + text`, stripped, where there is a title.
 
-    id: null where ids are made from the row, d0, d1, ...
+    id: None where ids are made from the row, d0, d1, ...
     number_ids: whether an id may be a number, as in a parquet file; it is written as text then.
     """
 
@@ -48,7 +48,7 @@ class Layout:
 
     @property
     def columns(self) -> list[str]:
-        """The columns there are."""
+        """The columns that are read."""
         return [column for column in (self.id, self.title, self.text) if column is not None]
 
 
@@ -57,7 +57,7 @@ BEIR_QUERIES = Layout(title=None)
 
 
 def read_texts(path: Path, layout: Layout, progress: Progress = SILENT) -> tuple[Texts, list[str]]:
-    """The texts of one file, and notes on how they are held.
+    """The texts of one file, and notes on where they are kept.
 
     Raises:
         CollectionError: with every line that has no id or text of the right type, or an id that was there before.

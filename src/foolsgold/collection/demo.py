@@ -31,7 +31,7 @@ SPLITS = ("train", "test")
 
 # foolsgold's own dependencies, so that the demo is nearly the same in every environment and parses in seconds.
 _PACKAGES = ("datasets", "matplotlib", "numpy", "pyarrow", "scipy", "sklearn")
-_PASSED_OVER = {
+_SKIPPED = {
     "test", "tests", "conftest", "site-packages", "dist-packages", "idlelib", "lib2to3", "turtledemo", "ensurepip",
     "__pycache__",
 }  # fmt: skip
@@ -76,7 +76,7 @@ def docstrings(files: Iterable[tuple[str, Path]], progress: Progress = SILENT) -
     """The documented public functions, classes and methods of (module name, file), by name.
 
     A name is without the private parts of its module, as one imports it: scipy.linalg._decomp_svd.svd is
-    scipy.linalg.svd. Files that cannot be read or parsed are passed over.
+    scipy.linalg.svd. Files that cannot be read or parsed are skipped.
     """
     found: dict[str, Docstring] = {}
     files = list(files)
@@ -120,7 +120,7 @@ def _source_files() -> list[tuple[str, Path]]:
 
 def _modules(folder: Path, package: str) -> Iterator[tuple[str, Path]]:
     for path in sorted(folder.iterdir()):
-        if path.name in _PASSED_OVER or path.stem in _PASSED_OVER:
+        if path.name in _SKIPPED or path.stem in _SKIPPED:
             continue
         if path.is_dir():
             # a folder without __init__.py, such as lib-dynload, is no package
@@ -157,7 +157,7 @@ def _of_body(body: list[ast.stmt], within: str) -> Iterator[tuple[str, str]]:
 
 
 def _split(name: str, text: str) -> Docstring | None:
-    """A docstring's first sentence and the rest of it, or null where either is too short to mean something."""
+    """A docstring's first sentence and the rest of it, or None where either is too short to mean something."""
     if len(text) < _SHORTEST_QUERY + _SHORTEST_DOCUMENT:
         return None
     first, _, body = inspect.cleandoc(text).partition("\n\n")

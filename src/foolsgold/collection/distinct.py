@@ -1,4 +1,4 @@
-"""From every occurrence of a query or a document to the distinct ones, each with an id."""
+"""The distinct queries or documents among all their occurrences, each with an id."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def made_ids(
 ) -> list[str]:
     """An id for each: its own, or else `prefix` and its row, counted from `start`.
 
-    A made id is never one that another has: then, and where `taken` says so, the prefix gets an underscore more.
+    A made id is never one that another has: if it is, or `taken` says so, an underscore is added to the prefix.
     """
     given = {own_id for own_id in some.ids if own_id is not None}
     made = [f"{prefix}{row}" for row, own_id in enumerate(some.ids, start) if own_id is None]

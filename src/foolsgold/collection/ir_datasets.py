@@ -32,7 +32,7 @@ def read_ir_datasets(name: str, split: str | None = None, progress: Progress = S
         dataset = ir_datasets.load(full_name)
     except KeyError:
         raise CollectionError(
-            f"ir_datasets:{full_name}: no such dataset; `ir_datasets list` prints those there are"
+            f"ir_datasets:{full_name}: no such dataset; `ir_datasets list` lists all of them"
         ) from None
     lacking = [part for part in ("docs", "queries", "qrels") if not getattr(dataset, f"has_{part}")()]
     if lacking:
@@ -50,9 +50,7 @@ def read_ir_datasets(name: str, split: str | None = None, progress: Progress = S
     known = {pair: grade for pair, grade in judgements.items() if pair[0] in query_rows and pair[1] in doc_rows}
     notes = empty_note(documents)
     if len(known) < len(judgements):
-        notes.append(
-            f"judgements that name a query or a document that is not there: {len(judgements) - len(known):,}, left out"
-        )
+        notes.append(f"judgements that name an unknown query or document: {len(judgements) - len(known):,}, left out")
     return Contents(name, split or name.rsplit("/", 1)[-1], documents, queries, known, notes)
 
 

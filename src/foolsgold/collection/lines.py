@@ -1,4 +1,4 @@
-"""Lines of text files, and the bad ones among them told all at once."""
+"""Lines of text files, and one error that lists all the bad ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Problems:
             self._shown.append(f"{self.unit} {number}: {what}")
 
     def check(self) -> None:
-        """Raise one error that tells of every problem added so far, if there is any."""
+        """Raise one error for all problems added so far, if there are any."""
         if self.count == 1:
             raise self.error(f"{self.name}, {self._shown[0]}")
         if self.count:
@@ -47,7 +47,7 @@ class Problems:
 def numbered_lines(
     path: Path, progress: Progress = SILENT, error: type[FoolsgoldError] = CollectionError
 ) -> Iterator[tuple[int, str]]:
-    """Each line of a UTF-8 file (a .gz is unpacked) with its number from 1 and its line end; a BOM is passed over.
+    """Each line of a UTF-8 file (a .gz is unpacked) with its number from 1 and its line end; a BOM is skipped.
 
     Raises:
         error: the file cannot be opened, unpacked, or is not UTF-8.
@@ -62,7 +62,7 @@ def numbered_lines(
                     done = raw.tell() // 1000
             advance(path.stat().st_size // 1000 - done)
     except UnicodeDecodeError:
-        _tell_which_lines_are_not_utf8(path, error)
+        _raise_not_utf8(path, error)
     except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
         raise error(f"{path}: cannot be unpacked ({problem}); copy the file again") from None
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def numbered_lines(
 
 
 def json_lines(path: Path, problems: Problems, progress: Progress = SILENT) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each JSON object of a JSONL file with its line number; blank lines are passed over, bad ones are `problems`."""
+    """Each JSON object of a JSONL file with its line number; blank lines are skipped, bad ones go to `problems`."""
     for number, line in numbered_lines(path, progress, problems.error):
         if line.isspace():
             continue
@@ -109,7 +109,7 @@ def _unpacked(raw: BinaryIO, path: Path) -> BinaryIO:
     return gzip.open(raw, "rb") if path.suffix == ".gz" else raw  # type: ignore[return-value]
 
 
-def _tell_which_lines_are_not_utf8(path: Path, error: type[FoolsgoldError]) -> None:
+def _raise_not_utf8(path: Path, error: type[FoolsgoldError]) -> None:
     problems = Problems(path, error=error)
     with path.open("rb") as raw, suppress(EOFError, gzip.BadGzipFile, zlib.error):
         for number, line in enumerate(_unpacked(raw, path), 1):

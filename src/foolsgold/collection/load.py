@@ -45,10 +45,10 @@ def load_collection(
     Args:
         spec: "beir:FOLDER", "pairs:FILE", "hf:NAME", "ir_datasets:NAME", "demo", the path of a BEIR folder or of a file
             of pairs, a recipe's `CollectionSpec`, a `datasets.Dataset` of pairs, or a Collection, which is returned.
-        split: which judgements or rows; null: train.
-        relevant_from: the lowest grade that makes a judged document a positive; null: the spec's, else 1.
-        limit: take only the first so many queries that have a positive.
-        anchor, positive: for pairs, the columns of queries and of positives; null: inferred from the usual names.
+        split: which judgements or rows; None: train.
+        relevant_from: the lowest grade that makes a judged document a positive; None: the spec's, else 1.
+        limit: take only the first `limit` queries that have a positive.
+        anchor, positive: for pairs, the columns of queries and of positives; None: inferred from the usual names.
         corpus: for pairs, more documents: a path, a `datasets.Dataset`, or a list of texts.
         progress: what long readings report to.
 
@@ -106,8 +106,9 @@ def _parsed(spec: Any) -> CollectionSpec:
         return CollectionSpec(beir=text)
     if path.is_dir() or (path.is_file() and suffix_of(path) in PAIR_FORMATS):
         return CollectionSpec(pairs=PairsSpec(path=text))
-    near = nearest(kind, (*_KINDS, "demo"))
-    hint = f"did you mean {near}? " if near else "there is no such file or folder; " if not path.exists() else ""
+    hint = "" if path.exists() else "there is no such file or folder; "
+    if near := nearest(kind, (*_KINDS, "demo")):
+        hint = f"did you mean {near}? "
     raise CollectionError(f"{text!r} is not a collection: {hint}{FORMS}")
 
 
@@ -132,8 +133,8 @@ def _with_options(
     try:
         return CollectionSpec.model_validate(values)
     except ValidationError as error:
-        told = (f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors())
-        raise CollectionError("\n".join(told)) from None
+        lines = (f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors())
+        raise CollectionError("\n".join(lines)) from None
 
 
 def _load(spec: CollectionSpec, corpus: Any, progress: Progress) -> Collection:

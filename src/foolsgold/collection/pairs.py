@@ -138,7 +138,7 @@ def _read_corpus(corpus: Any, progress: Progress) -> tuple[Texts, bool, list[str
         wrong = next((row for row, text in enumerate(corpus, 1) if not isinstance(text, str)), None)
         if wrong is not None or not corpus:
             what = f"item {wrong} is {type_word(corpus[wrong - 1])}" if wrong else "it is empty"
-            raise CollectionError(f"corpus: {what}; a list must hold texts, one a document")
+            raise CollectionError(f"corpus: {what}; a list must have one text per document")
         texts = [text.strip() for text in corpus]
         return Texts.from_lists((f"d{row}" for row in range(len(texts))), texts), False, []
     if is_dataset(corpus):

@@ -30,7 +30,7 @@ _BATCH = 10_000
 class Rows:
     """A table read as a stream.
 
-    columns: the names there are. unit: what a number counts, "line" or "row".
+    columns: their names. unit: what a number counts, "line" or "row".
     read(columns, problems): each row's number from 1 and its values by column; a row that cannot be read is a problem.
     """
 
@@ -58,7 +58,7 @@ def rows_of(table: Any, split: str | None = None, progress: Progress = SILENT) -
     table: `hf:NAME`, the path of a file or of a folder that `save_to_disk` wrote, a `Dataset` or a `DatasetDict`.
 
     Raises:
-        CollectionError: it is not there, or cannot be read; no such split.
+        CollectionError: it does not exist or cannot be read; no such split.
     """
     if is_dataset(table) or is_dataset_dict(table):
         return *_rows_of_loaded(table, "dataset", split, progress), "dataset"
@@ -191,7 +191,7 @@ def _json_lines(path: Path, progress: Progress) -> Rows:
     columns = dict.fromkeys(key for _, record in islice(json_lines(path, bad), _PEEKED) for key in record)
     if not columns:
         bad.check()
-        raise CollectionError(f"{path}: empty; it must have one JSON object a line")
+        raise CollectionError(f"{path}: empty; it must have one JSON object per line")
 
     def read(_: Sequence[str], problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
         return json_lines(path, problems, progress)
@@ -267,7 +267,7 @@ def _parquet(path: Path, progress: Progress) -> Rows:
 
 
 def _plain(path: Path, progress: Progress) -> Rows:
-    """A text a line, in the column `text`."""
+    """One text per line, in the column `text`."""
 
     def read(_: Sequence[str], __: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
         return ((number, {"text": line.rstrip("\r\n")}) for number, line in numbered_lines(path, progress))

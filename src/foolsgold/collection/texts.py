@@ -1,4 +1,4 @@
-"""Ids and texts of a corpus or of queries, held in Arrow so that millions of them need no Python objects."""
+"""Ids and texts of a corpus or of queries, in Arrow, so that millions of them need no Python objects."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ class Texts:
         return {key: row for row, key in enumerate(self.ids.to_pylist())}
 
     def find(self, ids: Iterable[str]) -> dict[str, int]:
-        """The row of each of the given ids that is there. One pass over the ids' column, in Arrow."""
+        """The row of each of the given ids that exists. One pass over the ids' column, in Arrow."""
         return _find(self.ids, ids)
 
     def rows_of(self, ids: pa.ChunkedArray, what: str = "document") -> IntArray:
         """int32 (n): the row of each of many ids of a mined set's column, which may repeat; what: for the error.
 
         Raises:
-            MinedSetError: an id is not there.
+            MinedSetError: an unknown id.
         """
         encoded = pa.concat_arrays(ids.cast(pa.large_string()).chunks or [pa.array([], pa.large_string())])
         encoded = encoded.dictionary_encode()
@@ -94,7 +94,7 @@ class Texts:
         return rows
 
     def find_texts(self, texts: Iterable[str]) -> dict[str, int]:
-        """The first row of each of the given texts that is there, exactly as it is."""
+        """The first row of each of the given texts that exists in exactly this spelling."""
         return _find(self.texts, texts)
 
     @cached_property

@@ -18,22 +18,24 @@ def export(
         str,
         typer.Option(
             "--to",
-            metavar="FORM",
+            metavar="FORMAT",
             help="sentence-transformers, flagembedding, tevatron, pylate, swift, swift-reranker, beir-run or jsonl.",
         ),
     ],
     target: Annotated[Path | None, typer.Option("--out", help="The file; for pylate the folder.")] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="The teacher's scores, too, as logits.")] = False,
-    negatives: Annotated[int | None, typer.Option(min=1, help="At most so many negatives a row.")] = None,
+    scores: Annotated[bool, typer.Option("--scores", help="Also write the teacher's scores, as logits.")] = False,
+    negatives: Annotated[int | None, typer.Option(min=1, help="At most this many negatives per row.")] = None,
     shape: Annotated[
-        str, typer.Option(help="Of sentence-transformers: triplet, n-tuple, labeled-pair or labeled-list.")
+        str, typer.Option(help="For sentence-transformers: triplet, n-tuple, labeled-pair or labeled-list.")
     ] = "triplet",
-    weights: Annotated[bool, typer.Option("--weights", help="Of sentence-transformers: weights of negatives.")] = False,
-    prompt: Annotated[str | None, typer.Option(help="Of flagembedding and swift: an instruction for queries.")] = None,
+    weights: Annotated[
+        bool, typer.Option("--weights", help="For sentence-transformers: the weights of negatives.")
+    ] = False,
+    prompt: Annotated[str | None, typer.Option(help="For flagembedding and swift: an instruction for queries.")] = None,
     push_to_hub: Annotated[
         str | None, typer.Option(metavar="OWNER/NAME", help="Upload it as a dataset with a card; private.")
     ] = None,
-    public: Annotated[bool, typer.Option("--public", help="With --push-to-hub: for everyone to see.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="With --push-to-hub: make it public.")] = False,
     licence: Annotated[
         str | None, typer.Option(help="With --push-to-hub: the hub's name of the texts' licence, such as cc-by-4.0.")
     ] = None,

@@ -1,4 +1,4 @@
-"""Options of the commands that read a file of anybody's negatives."""
+"""Options of the commands that read a file of negatives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Scores = Annotated[
     str | None,
     typer.Option(
         metavar="SCALE",
-        help="Of a file: take the scores in it for a teacher's; they are logit, probability or cosine.",
+        help="Of a file: use its scores instead of a teacher's; they are logit, probability or cosine.",
     ),
 ]
 
@@ -32,5 +32,5 @@ def scale_of(name: str | None) -> Scale | None:
     from foolsgold.records import Scale
 
     if name is not None and name not in get_args(Scale):
-        raise RecipeError(f"--scores {name}: no scale of scores; it is one of {', '.join(get_args(Scale))}")
+        raise RecipeError(f"--scores {name}: unknown scale; use one of {', '.join(get_args(Scale))}")
     return cast(Scale | None, name)

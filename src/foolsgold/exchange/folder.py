@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from hashlib import sha256
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from foolsgold.collection import Texts
 from foolsgold.errors import MinedSetError
+from foolsgold.exchange.formats.writing import write_lines
 from foolsgold.exchange.listed import Listed
 from foolsgold.files import written_once
 from foolsgold.records import LongArray
@@ -30,8 +29,9 @@ def write_collection(listed: Listed, parent: Path, name: str) -> Path:
     folder = parent / f"{name}-{_digest(listed)[:12]}"
 
     def write(partial: Path) -> None:
-        _write_texts(listed.documents, partial / "corpus.jsonl")
-        _write_texts(listed.queries, partial / "queries.jsonl")
+        for name, texts in (("corpus", listed.documents), ("queries", listed.queries)):
+            rows = zip(texts.ids.to_pylist(), texts.texts.to_pylist(), strict=True)
+            write_lines(partial / f"{name}.jsonl", ({"_id": own_id, "text": text} for own_id, text in rows))
         (partial / "qrels").mkdir()
         with (partial / "qrels" / "train.tsv").open("w", encoding="utf-8") as file:
             file.write("query-id\tcorpus-id\tscore\n")
@@ -61,12 +61,6 @@ def _place_in_query(listed: Listed) -> LongArray:
     place = np.empty(len(query), dtype=np.int64)
     place[order] = np.arange(len(query)) - begins
     return place
-
-
-def _write_texts(texts: Texts, path: Path) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        for own_id, text in zip(texts.ids.to_pylist(), texts.texts.to_pylist(), strict=True):
-            file.write(json.dumps({"_id": own_id, "text": text}, ensure_ascii=False) + "\n")
 
 
 def _digest(listed: Listed) -> str:

@@ -58,7 +58,7 @@ class FileAudit:
     detected: whose format it has, and which column is what; per_query: the smallest, the most frequent and the largest
     number of negatives of a query; repeated: negatives that are listed again for the same query and positives;
     findings: every listed negative once, by what it is; measures: of all that is listed, with gates, as any set's;
-    held_out: what it shares with the collection to be evaluated on, None where none was named.
+    held_out: what it shares with the collection to be evaluated on, None if there is none.
     """
 
     path: str

@@ -50,16 +50,16 @@ def import_set(
 ) -> MinedSet:
     """Make a mined set of negatives that somebody else mined.
 
-    What is no negative by the file's own texts (a known positive, a copy of one, the query itself, ...) is excluded;
-    with a teacher, what it holds for a false negative or leaves ambiguous is dropped, too. All else is selected. The
-    ledger says what became of each. The collection is written to `out/collections`.
+    What the file's own texts show not to be a negative (a known positive, a copy of one, the query itself, ...) is
+    excluded. With a teacher, false negatives and ambiguous ones are dropped too. Everything else is selected, and the
+    ledger has the reason for each. The collection is written to `out/collections`.
 
     Args:
         file: json lines, json, parquet, csv, tsv (each may be .gz), a folder of `Dataset.save_to_disk`, `hf:NAME`, or a
             `datasets.Dataset`. Its format is recognised by its columns (`exchange.detect`).
         out: the folder that the set's own folder is made in.
         teacher: a model's name, its settings, or an object, as in `mine`; None for none.
-        scores: the scale of the scores in the file, which then take the place of a teacher's.
+        scores: the scale of the scores in the file, which then are used instead of a teacher's.
         anchor, positive: the columns of queries and positives, where their names are not the usual ones.
         split: of a folder or a dataset with several; None: train.
         progress, cache: as in `mine`.

@@ -49,7 +49,7 @@ class Listed:
 
     rows: read; repeated: negatives that a row lists again, or that a row of the same query and positives repeats;
     asked: how many negatives most of the queries have, which is what they were probably mined for.
-    notes: what was passed over, one sentence each.
+    notes: what was left out, one sentence each.
     """
 
     format: TableFormat
@@ -145,7 +145,7 @@ def _examples(rows: Rows, format: TableFormat) -> tuple[list[Example], int, list
         sides = ([hold(entry) for entry in side] for side in (example.positives, example.negatives))
         examples.append(Example(hold(example.query), *sides))
     problems.check()
-    return examples, skipped, [f"empty texts: {empty:,}, passed over"] if empty else []
+    return examples, skipped, [f"empty texts: {empty:,}, left out"] if empty else []
 
 
 def _blanks(cell: Any) -> int:

@@ -23,7 +23,7 @@ def _write(mined: MinedSet, out: Path, options: Options) -> Exported:
             yield row.query_id, [(passage.doc_id, score) for passage, score in zip(row.negatives, scores, strict=True)]
 
     if mined.manifest.recipe.decide.positive_reference == "each":
-        raise MinedSetError(f"{mined.path}: mined for each positive apart, which a run, one list a query, cannot hold")
+        raise MinedSetError(f"{mined.path}: mined for each positive apart, but a run has one list per query")
     return Exported(out, write_run(out, lists()), ())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from foolsgold.exchange.formats.reading import Reader, Table, TableFormat, listed
-from foolsgold.exchange.formats.writing import Exported, Options, Writer, json_lines, scores_of, texts_of
+from foolsgold.exchange.formats.writing import Exported, Options, Writer, json_lines, scores_of
 from foolsgold.exchange.rows import Row
 from foolsgold.mined.mined_set import MinedSet
 
@@ -22,7 +22,11 @@ def _write(mined: MinedSet, out: Path, options: Options) -> Exported:
     """{query, pos, neg, pos_scores, neg_scores, prompt, type} (FlagEmbedding, examples/finetune/embedder/README.md)."""
 
     def record(row: Row) -> Mapping[str, Any]:
-        values: dict[str, Any] = {"query": row.query, "pos": texts_of(row.positives), "neg": texts_of(row.negatives)}
+        values: dict[str, Any] = {
+            "query": row.query,
+            "pos": [passage.text for passage in row.positives],
+            "neg": [passage.text for passage in row.negatives],
+        }
         if options.scores:
             values |= {"pos_scores": scores_of(row.positives), "neg_scores": scores_of(row.negatives)}
         if options.prompt is not None:

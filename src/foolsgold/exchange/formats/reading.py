@@ -15,6 +15,7 @@ from foolsgold.collection.rows import Rows
 from foolsgold.errors import CollectionError
 
 _LABELS = ("label", "labels")
+_SCORES = ("pos_scores", "neg_scores", "scores")
 _PEEKED = 20  # rows looked at for the kind of a cell: the first ones may be empty
 
 
@@ -115,8 +116,8 @@ class Reader:
 
 def listed(table: Table, name: str) -> TableFormat:
     """Rows that list a query's positives and its negatives."""
-    columns, negatives, there = table.columns, table.negatives, table.there
-    scores = tuple(c for c in ("pos_scores", "neg_scores", "scores") if c in there)
+    columns, negatives = table.columns, table.negatives
+    scores = tuple(column for column in _SCORES if column in table.there)
 
     def read(record: Mapping[str, Any]) -> Example | None:
         query = columns.query_of(record)
@@ -137,22 +138,27 @@ def listed(table: Table, name: str) -> TableFormat:
         )
 
     names = ", ".join(map(repr, negatives)) if len(negatives) < 4 else f"{negatives[0]!r} to {negatives[-1]!r}"
-    used = (columns.anchor, columns.positive, columns.query_id, columns.doc_id, *negatives, *scores)
-    return TableFormat(
-        name,
-        tuple(column for column in used if column is not None),
-        f"{name}: {columns.anchor!r} is the query, {columns.positive!r} the positives, {names} the negatives"
-        + also(columns, scores, there, used),
-        read,
-    )
+    said = f"{columns.positive!r} the positives, {names} the negatives"
+    return table_format(table, name, said, (*negatives, *scores), read)
 
 
-def also(columns: Columns, scores: tuple[str, ...], there: tuple[str, ...], used: tuple[str | None, ...]) -> str:
-    """The end of the sentence: ids, scores, and the columns that are not read."""
-    more = [f"{columns.query_id!r} the query's id"] if columns.query_id else []
-    more += [f"{columns.doc_id!r} the positive's id"] if columns.doc_id else []
-    more += [f"{', '.join(map(repr, scores))} scores"] if scores else []
-    return "".join(f", {part}" for part in more) + not_read([column for column in there if column not in used])
+def table_format(
+    table: Table, name: str, said: str, extra: tuple[str, ...], read: Callable[[Mapping[str, Any]], Example | None]
+) -> TableFormat:
+    """The format of a table with a column of queries and one of documents.
+
+    said: what the other columns are, for the sentence; extra: those that are read besides `table.columns`.
+    """
+    columns = table.columns
+    used = (columns.anchor, columns.positive, columns.query_id, columns.doc_id, *extra)
+    scores = [repr(column) for column in extra if column in _SCORES]
+    parts = [f"{columns.anchor!r} is the query", said]
+    parts += [f"{columns.query_id!r} the query's id"] if columns.query_id else []
+    parts += [f"{columns.doc_id!r} the positive's id"] if columns.doc_id else []
+    parts += [f"{', '.join(scores)} scores"] if scores else []
+    unread = [column for column in table.there if column not in used]
+    sentence = f"{name}: {', '.join(parts)}{not_read(unread)}"
+    return TableFormat(name, tuple(column for column in used if column is not None), sentence, read)
 
 
 def not_read(columns: list[str]) -> str:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from foolsgold.collection.columns import BadCell, documents_of, shown
 from foolsgold.errors import MinedSetError
-from foolsgold.exchange.formats.reading import Example, Reader, Table, TableFormat, also, listed
+from foolsgold.exchange.formats.reading import Example, Reader, Table, TableFormat, listed, table_format
 from foolsgold.exchange.formats.writing import Exported, Options, Writer, check_new, scale, write_lines
 from foolsgold.files import written_whole
 from foolsgold.mined.formats import to_dataset
@@ -32,7 +32,7 @@ def _read(table: Table) -> TableFormat:
 
 def _labeled(table: Table, label: str) -> TableFormat:
     """Rows of a query, one or more documents, and a label of 1 or 0 for each."""
-    columns, there = table.columns, table.there
+    columns = table.columns
     lists = any(isinstance(record.get(label), list) for record in table.first)
     name = f"sentence-transformers labeled {'lists' if lists else 'pairs'}"
 
@@ -52,14 +52,8 @@ def _labeled(table: Table, label: str) -> TableFormat:
             side += [entry._replace(id=entry.id or own_id) for entry in documents_of(item, columns.positive)]
         return example
 
-    used = (columns.anchor, columns.positive, columns.query_id, columns.doc_id, label)
-    return TableFormat(
-        name,
-        tuple(column for column in used if column is not None),
-        f"{name}: {columns.anchor!r} is the query, {columns.positive!r} its documents, {label!r} 1 for a positive "
-        f"and 0 for a negative" + also(columns, (), there, used),
-        read,
-    )
+    said = f"{columns.positive!r} its documents, {label!r} 1 for a positive and 0 for a negative"
+    return table_format(table, name, said, (label,), read)
 
 
 def _is_positive(value: Any, label: str) -> bool:

@@ -99,11 +99,6 @@ def scale(mined: MinedSet) -> Scale:
     return "cosine" if mined.manifest.teacher and mined.manifest.teacher.scale == "cosine" else "logit"
 
 
-def texts_of(passages: list[Passage]) -> list[str]:
-    """The texts of passages."""
-    return [passage.text for passage in passages]
-
-
 def scores_of(passages: list[Passage]) -> list[float]:
     """The teacher's scores of passages.
 
