@@ -72,9 +72,7 @@ def test_judgements_of_unknown_ids_are_counted_and_left_out(beir: Write) -> None
 
 
 def test_when_no_judgement_names_a_known_id_the_error_shows_both_sides(beir: Write) -> None:
-    with pytest.raises(
-        CollectionError, match=r"no judgement names a known document \(line 1, '7'\).*'d1', 'd2'"
-    ):
+    with pytest.raises(CollectionError, match=r"no judgement names a known document \(line 1, '7'\).*'d1', 'd2'"):
         load_collection(beir(train="q1 0 7 1"))
 
 
