@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -94,19 +95,16 @@ def read_listed(rows: Rows, format: TableFormat) -> Listed:
     positives: dict[tuple[int, int], float | None] = {}
     negatives: dict[tuple[int, int], float | None] = {}
     seen: set[tuple[int, frozenset[int], int]] = set()
-    listed = place = 0
+    rows_in_turn = iter(passages.row_of)
     for query, example in zip(queries.row_of, examples, strict=True):
-        ahead, behind = len(example.positives), len(example.negatives)
-        own = passages.row_of[place : place + ahead]
-        others = passages.row_of[place + ahead : place + ahead + behind]
+        own = list(islice(rows_in_turn, len(example.positives)))
+        others = list(islice(rows_in_turn, len(example.negatives)))
         for row, document in zip(own, example.positives, strict=True):
             _keep(positives, (query, row), document.score)
-        beside = frozenset(own)
         for row, document in zip(others, example.negatives, strict=True):
             _keep(negatives, (query, row), document.score)
-            seen.add((query, beside, row))
-        listed += behind
-        place += ahead + behind
+        beside = frozenset(own)
+        seen.update((query, beside, row) for row in others)
     if skipped:
         notes.append(f"{rows.unit}s without a query or any document: {skipped:,}, left out")
     whole = Listed(
@@ -116,7 +114,7 @@ def read_listed(rows: Rows, format: TableFormat) -> Listed:
         positives=_pairs(positives),
         negatives=_pairs(negatives),
         rows=len(examples) + skipped,
-        repeated=listed - len(seen),
+        repeated=sum(len(example.negatives) for example in examples) - len(seen),
         notes=tuple(notes),
     )
     return _with_positives(whole, rows.name)
