@@ -127,8 +127,8 @@ def _modules(folder: Path, package: str) -> Iterator[tuple[str, Path]]:
             if (path / "__init__.py").is_file():
                 yield from _modules(path, f"{package}.{path.name}" if package else path.name)
         elif path.suffix == ".py":
-            module = package if path.stem == "__init__" else f"{package}.{path.stem}" if package else path.stem
-            yield module, path
+            names = (package, "" if path.stem == "__init__" else path.stem)
+            yield ".".join(name for name in names if name), path
 
 
 def _documented(path: Path) -> Iterator[tuple[str, str]]:

@@ -85,7 +85,7 @@ class FileAudit:
         return self._named("warn") + self.measures.warned
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """The audit as values that JSON can hold."""
         return asdict(self) | {"measures": self.measures.to_json(), "passed": not self.failed}
 
     def audit(self) -> Audit:

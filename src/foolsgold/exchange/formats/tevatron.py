@@ -27,8 +27,8 @@ def _write(mined: MinedSet, out: Path, options: Options) -> Exported:
 
     def passages(some: list[Passage]) -> list[dict[str, Any]]:
         scores = scores_of(some) if options.scores else []
-        told = [{"docid": passage.doc_id, "text": passage.text} for passage in some]
-        return [passage | {"score": score} for passage, score in zip(told, scores, strict=True)] if scores else told
+        records = [{"docid": passage.doc_id, "text": passage.text} for passage in some]
+        return [one | {"score": score} for one, score in zip(records, scores, strict=True)] if scores else records
 
     def record(row: Row) -> Mapping[str, Any]:
         return {
