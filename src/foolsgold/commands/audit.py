@@ -26,12 +26,13 @@ def audit(
         Path,
         typer.Argument(
             metavar="SET|FILE",
-            help="A mined set, a folder of sets (its newest), or a file of anybody's negatives: jsonl, json, parquet, "
+            help="A mined set, a folder of sets (its newest), or a file of negatives: jsonl, json, parquet, "
             "csv, tsv, a saved Dataset, hf:NAME.",
         ),
     ],
     teacher: Annotated[
-        str | None, typer.Option(help="Of a file: score its pairs with this model: false negatives and margins.")
+        str | None,
+        typer.Option(help="For a file: score its pairs with this model, to find false negatives and margins."),
     ] = None,
     scores: Scores = None,
     anchor: Anchor = None,
@@ -39,19 +40,21 @@ def audit(
     split: Split = None,
     held_out: Annotated[
         str | None,
-        typer.Option(help="Of a file: the collection to be evaluated on, such as beir:data/scifact, for leakage."),
+        typer.Option(help="For a file: look for leakage into this collection, such as beir:data/scifact."),
     ] = None,
     held_out_split: Annotated[str, typer.Option(help="Its split.")] = "test",
     assign: Assign = None,
     report: Annotated[
         bool, typer.Option("--report", help="Write report.html and its plots into the set again.")
     ] = False,
-    report_to: Annotated[Path | None, typer.Option(help="Write the report to this file, its plots beside it.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on a gate that warns, too.")] = False,
+    report_to: Annotated[
+        Path | None, typer.Option(help="Write the report to this file, with its plots beside it.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Also exit with 1 if a gate only warns.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Say how good a mined set, or anybody's file of negatives, is. Exits with 1 if a gate fails.
+    """Measure how good a mined set or a file of negatives is. Exits with 1 if a gate fails.
 
     Examples: `foolsgold audit mined/ --report` or `foolsgold audit their.jsonl --teacher org/cross-encoder`
     """

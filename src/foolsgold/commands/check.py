@@ -26,7 +26,7 @@ def check(
     explain: Annotated[str | None, typer.Option(metavar="CODE", help="Explain a rule, and check nothing.")] = None,
     as_checklist: Annotated[
         bool,
-        typer.Option("--checklist", help="Answer the checklist before production, for a set or a run."),
+        typer.Option("--checklist", help="Answer the checklist before production for a set or a run."),
     ] = False,
     select: Annotated[str | None, typer.Option(metavar="CODES", help="Only these rules, as in FG001,FG01.")] = None,
     ignore: Annotated[str | None, typer.Option(metavar="CODES", help="All rules except these.")] = None,
@@ -40,7 +40,7 @@ def check(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Find mistakes in recipes, mined sets and runs, each with a reason and a fix. Exits with 1 on an error.
+    """Find common mistakes in recipes, mined sets and runs, each with a reason and a fix. Exits with 1 on an error.
 
     Examples: `foolsgold check recipe.yaml`, `foolsgold check mined/ --set student.model=runs/RUN/model`,
     `foolsgold check --explain FG003` or `foolsgold check --checklist runs/RUN`

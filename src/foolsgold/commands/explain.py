@@ -30,7 +30,7 @@ def explain(
     doc_id: Annotated[str, typer.Argument(metavar="DOC_ID")],
     as_json: Json = False,
 ) -> None:
-    """Tell one candidate's whole story: its texts, what was decided and why, and what the sets before it said.
+    """Explain one candidate: its texts, what was decided and why, and what earlier sets decided.
 
     Example: `foolsgold explain mined/ q17 d42`
     """
@@ -56,7 +56,7 @@ def diff(
     after: Annotated[Path, typer.Argument(metavar="AFTER", help="Another.")],
     as_json: Json = False,
 ) -> None:
-    """What changed from one mined set to another: negatives, zones, and the recipe and models behind them.
+    """Show what changed between two mined sets: negatives, zones, recipe and models.
 
     Example: `foolsgold diff mined/3f1c0a2b9d4e mined/8a7b6c5d4e3f`
     """

@@ -11,14 +11,14 @@ from foolsgold.errors import RecipeError
 if TYPE_CHECKING:
     from foolsgold.records import Scale
 
-Anchor = Annotated[str | None, typer.Option(help="Of a file: the column of queries, if it has no usual name.")]
-Positive = Annotated[str | None, typer.Option(help="Of a file: the column of positives, if it has no usual name.")]
-Split = Annotated[str | None, typer.Option(help="Of a saved DatasetDict or hf:NAME: which split (default: train).")]
+Anchor = Annotated[str | None, typer.Option(help="For a file: the column of queries, if its name is unusual.")]
+Positive = Annotated[str | None, typer.Option(help="For a file: the column of positives, if its name is unusual.")]
+Split = Annotated[str | None, typer.Option(help="For a saved DatasetDict or hf:NAME: which split (default: train).")]
 Scores = Annotated[
     str | None,
     typer.Option(
         metavar="SCALE",
-        help="Of a file: use its scores instead of a teacher's; they are logit, probability or cosine.",
+        help="For a file: use its own scores instead of a teacher's: logit, probability or cosine.",
     ),
 ]
 

@@ -30,7 +30,7 @@ def import_(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Make a mined set of negatives that somebody else mined; drop what is not a negative.
+    """Turn a file of negatives from another tool into a mined set; rows that are not negatives are dropped.
 
     The format is recognised by the columns: FlagEmbedding, sentence-transformers, Tevatron, RLHN, DPR, ms-swift.
 

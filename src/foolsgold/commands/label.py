@@ -28,7 +28,7 @@ def label(
         typer.Option("--out", metavar="FILE", help="Answers, as jsonl; labels.jsonl in the set if not given."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Another choice of pairs than the set's own seed makes.")
+        int | None, typer.Option(min=0, help="Seed of the choice of pairs (default: the set's own).")
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 takes a free one.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,

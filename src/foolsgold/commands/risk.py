@@ -59,7 +59,7 @@ def risk(
     calibration: Annotated[
         str | None, typer.Option(metavar="FILE", help="calibration.json: estimate from calibrated teacher scores too.")
     ] = None,
-    queries: Annotated[int, typer.Option(min=1, help="At most so many queries, the first that can be measured.")] = 500,
+    queries: Annotated[int, typer.Option(min=1, help="Measure on at most this many queries.")] = 500,
     depth: Annotated[int, typer.Option(min=1, help="Candidates that each method draws from.")] = 50,
     per_query: PerQuery = None,
     seed: Seed = None,
@@ -67,10 +67,10 @@ def risk(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """How many of my negatives are positives? Each way of mining, with and without the teacher, measured.
+    """Measure how many negatives are in truth relevant, for each way of mining, with and without the teacher.
 
-    Whichever the data allow: positives of queries with several are hidden and looked for among the negatives; graded
-    judgements are read; a calibrated teacher estimates.
+    It uses every way that the data allow: positives are hidden and looked for among the negatives, graded judgements are
+    read, and a calibrated teacher estimates.
 
     Example: `foolsgold risk recipe.yaml --queries 300`
     """

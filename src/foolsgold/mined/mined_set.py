@@ -133,7 +133,7 @@ def explain(mined_set: MinedSet | str | Path, query_id: str, doc_id: str) -> Exp
 
 
 def diff(old: MinedSet | str | Path, new: MinedSet | str | Path) -> Diff:
-    """What changed from one mined set to another: negatives, zones, and the recipe and models behind them.
+    """Show what changed between two mined sets: negatives, zones, recipe and models.
 
     Raises:
         MinedSetError: one of them is not a mined set, or cannot be read.
