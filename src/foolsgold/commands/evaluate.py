@@ -53,8 +53,8 @@ def evaluate(
 ) -> None:
     """Measure retrievers by a collection's judgements: each query searches the whole corpus, exactly.
 
-    Without --collection, a model of `foolsgold train` is evaluated on the collection it was trained on. With a baseline,
-    every difference has a 95 % bootstrap interval and the p-value of a paired randomisation test.
+    Without --collection, a model of `foolsgold train` is evaluated on the collection it was trained on. With a
+    baseline, every difference has a 95 % bootstrap interval and the p-value of a paired randomisation test.
 
     Examples: `foolsgold evaluate org/model --collection beir:data/scifact --out before.parquet` or
     `foolsgold evaluate runs/RUN/model --baseline before.parquet`

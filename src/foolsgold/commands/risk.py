@@ -69,8 +69,8 @@ def risk(
 ) -> None:
     """Measure how many negatives are in truth relevant, for each way of mining, with and without the teacher.
 
-    It uses every way that the data allow: positives are hidden and looked for among the negatives, graded judgements are
-    read, and a calibrated teacher estimates.
+    It uses every way that the data allow: positives are hidden and looked for among the negatives, graded judgements
+    are read, and a calibrated teacher estimates.
 
     Example: `foolsgold risk recipe.yaml --queries 300`
     """
