@@ -14,6 +14,7 @@ __all__ = ["bge", "make_onnx_folder"]
 SLOW = (
     "test_docs.py",
     "test_howto_runs.py",
+    "test_public_names.py::test_no_public_function",
     "test_readme.py",
     "test_real_models.py",
     "calibration/test_calibrate.py::test_the_command",
@@ -25,14 +26,19 @@ SLOW = (
     "evaluation/test_evaluate.py::test_a_transformer_agrees",
     "findings/test_runs.py",
     "label/test_server.py",
+    "label/test_choose.py::test_list_prints",
     "mining/test_mine.py::test_lazy_scoring",
+    "models/test_torch_encoder.py",
     "risk/test_command.py",
     "teachers/test_cross_encoder.py",
     "teachers/test_on_ray.py",
     "training/test_adapters.py",
+    "training/test_build.py",
     "training/test_distributed_",
     "training/test_evaluation.py",
+    "training/test_memory_bank.py",
     "training/test_rounds.py",
+    "training/test_settings.py",
 )
 
 
